@@ -1,0 +1,7 @@
+"""python -m budgetformer."""
+
+import sys
+
+from budgetformer.cli import main
+
+sys.exit(main())

@@ -1,0 +1,142 @@
+"""The router: how many heads an input gets, and which.
+
+    x̄ = Σ_t M_t X_t / Σ_t M_t        summary of the layer's input over real tokens
+    s = sigmoid(MLP₂(x̄)) ∈ (0, 1)    budget: the fraction of heads wanted
+    z = linear(x̄) ∈ R^H              head scores;  p = softmax(z/τ)
+    k = max(1, ⌊s·H⌋)                 executed heads: the top-k of p
+
+Source: arXiv 2604.22583. How s and p gate the heads in training is not published; the soft top-k
+gate below is ours.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from budgetformer.config import Rounding
+
+# s·H is nudged before rounding, so that a budget of exactly k/H gives k in floating point too.
+ROUNDING_SLACK = 1e-5
+BISECTION_STEPS = 30
+
+
+class Routing(NamedTuple):
+    """What the router of one layer says about each example."""
+
+    budget: Float[Tensor, " B"]
+    """s in (0, 1)."""
+    scores: Float[Tensor, "B H"]
+    """z, real numbers without noise."""
+    probabilities: Float[Tensor, "B H"]
+    """p = softmax(z/τ) at the model's temperature."""
+
+
+class Selection(NamedTuple):
+    """The heads that one layer runs for each example."""
+
+    heads: Bool[Tensor, "B H"]
+    """True for executed heads; at least one an example."""
+    gate: Float[Tensor, "B H"] | None = None
+    """Weights with a gradient, in training only: 1 for executed heads, 0 for the others."""
+
+    @property
+    def executed_heads(self) -> Int[Tensor, " B"]:
+        """k, the number of executed heads of each example."""
+        return self.heads.sum(dim=1)
+
+
+def masked_mean(x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
+    """Average over real tokens only: x̄ = Σ_t M_t X_t / Σ_t M_t (arXiv 2604.22583)."""
+    weights = mask.unsqueeze(-1).to(x.dtype)
+    return (x * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+class Router(nn.Module):
+    """Budget predictor f_θ and head scorer g_φ of one layer (arXiv 2604.22583)."""
+
+    def __init__(self, d_model: int, n_heads: int, d_router: int, temperature: float) -> None:
+        """Start open: the last bias is +1, so that the first budgets are near 0.73."""
+        super().__init__()
+        self.temperature = temperature
+        self.budget_hidden = nn.Linear(d_model, d_router)
+        self.budget_out = nn.Linear(d_router, 1)
+        self.scorer = nn.Linear(d_model, n_heads)
+        nn.init.constant_(self.budget_out.bias, 1.0)
+
+    def forward(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Routing:
+        """Return s, z and p for the input of a layer."""
+        summary = masked_mean(x, mask)  # (B, D)
+        hidden = nn.functional.gelu(self.budget_hidden(summary))  # (B, d_router)
+        budget = torch.sigmoid(self.budget_out(hidden)).squeeze(-1)  # (B,)
+        scores = self.scorer(summary)  # (B, H)
+        return Routing(budget, scores, torch.softmax(scores / self.temperature, dim=-1))
+
+
+def executed_heads(
+    budget: Float[Tensor, " B"], n_heads: int, rounding: Rounding = "floor"
+) -> Int[Tensor, " B"]:
+    """Turn budgets into numbers of heads: k = max(1, ⌊s·H⌋), or with s·H rounded otherwise."""
+    wanted = budget * n_heads
+    if rounding == "floor":
+        rounded = torch.floor(wanted + ROUNDING_SLACK)
+    elif rounding == "ceil":
+        rounded = torch.ceil(wanted - ROUNDING_SLACK)
+    else:
+        rounded = torch.floor(wanted + 0.5)
+    return rounded.long().clamp(1, n_heads)
+
+
+def top_heads(scores: Float[Tensor, "B H"], k: Int[Tensor, " B"]) -> Bool[Tensor, "B H"]:
+    """Mark each example's k best-scored heads; among equal scores the lower index wins."""
+    order = scores.argsort(dim=-1, descending=True, stable=True)  # (B, H)
+    rank = torch.empty_like(order).scatter_(
+        1, order, torch.arange(scores.shape[1], device=scores.device).expand_as(order)
+    )
+    return rank < k.unsqueeze(-1)
+
+
+def soft_top_k(
+    scores: Float[Tensor, "B H"], budget: Float[Tensor, " B"], tau: float
+) -> Float[Tensor, "B H"]:
+    """Return gates in (0, 1) that sum to s·H: m_h = sigmoid(z_h/τ - λ).
+
+    λ is found by bisection, then moved by one Newton step that carries the gradient; at the root
+    that step's derivative is the implicit one, so s and z get exact gradients.
+    """
+    logits = scores / tau
+    wanted = budget * scores.shape[1]  # (B,)
+    with torch.no_grad():
+        # Beyond these ends every gate is within 1e-9 of 0 or of 1.
+        low = logits.min(dim=1).values - 21
+        high = logits.max(dim=1).values + 21
+        for _ in range(BISECTION_STEPS):
+            middle = (low + high) / 2
+            too_many = torch.sigmoid(logits - middle.unsqueeze(-1)).sum(dim=1) > wanted
+            low, high = torch.where(too_many, middle, low), torch.where(too_many, high, middle)
+        start = (low + high) / 2
+    gate = torch.sigmoid(logits - start.unsqueeze(-1))
+    slope = (gate * (1 - gate)).sum(dim=1).detach().clamp(min=1e-6)
+    shift = start + (gate.sum(dim=1) - wanted) / slope
+    return torch.sigmoid(logits - shift.unsqueeze(-1))
+
+
+def training_selection(
+    routing: Routing, tau: float, noise: float, generator: torch.Generator
+) -> Selection:
+    """Choose heads as inference does, with the soft gate's gradient (straight-through).
+
+    s·H is rounded up or down at random so that E[k] = s·H, and the scores get Gaussian noise of
+    standard deviation `noise` so that every head is tried.
+    """
+    n_heads = routing.scores.shape[1]
+    shape, device = routing.scores.shape, routing.scores.device
+    noisy = routing.scores + noise * torch.randn(shape, generator=generator, device=device)
+    soft = soft_top_k(noisy, routing.budget, tau)
+    chance = torch.rand(shape[:1], generator=generator, device=device)
+    k = torch.floor(routing.budget.detach() * n_heads + chance).long().clamp(1, n_heads)
+    heads = top_heads(noisy, k)
+    return Selection(heads, heads.to(soft.dtype) + soft - soft.detach())

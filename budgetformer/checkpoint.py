@@ -1,0 +1,130 @@
+"""Checkpoint folders: a model, its tokenizer and its figures, in the Hub's conventions.
+
+    model.safetensors  config.json  tokenizer.json  metrics.json  README.md (model card)
+
+huggingface_hub's own mixin is not used: it falls back to pickled weights, loads incomplete weights
+without a word and prints to standard output.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from budgetformer.config import ModelConfig, from_dict, read_json, to_dict, write_json
+from budgetformer.model import BudgetFormer
+from budgetformer.tokenizer import Tokenizer
+
+WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model that is ready to use: frozen, in evaluation mode, with its tokenizer."""
+
+    model: BudgetFormer
+    tokenizer: Tokenizer
+    metrics: dict[str, Any] = field(default_factory=dict)
+    """How it was trained and what was measured on it; see metrics.json."""
+    path: Path | None = None
+    """The folder it was read from."""
+
+    def __post_init__(self) -> None:
+        """Freeze the model: many users may share it."""
+        self.model.eval().requires_grad_(False)
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's shape."""
+        return self.model.config
+
+    @classmethod
+    def from_pretrained(cls, path_or_id: str | Path, revision: str | None = None) -> Checkpoint:
+        """Read a checkpoint from a folder, or from the Hub by its "user/name".
+
+        Raises:
+            ValueError: if the folder is missing or a file in it is missing or damaged.
+        """
+        path = Path(path_or_id)
+        if not path.is_dir():
+            path = _download(str(path_or_id), revision)
+        model = BudgetFormer(from_dict(ModelConfig, read_json(path / CONFIG)))
+        load_weights(model, path / WEIGHTS)
+        tokenizer = Tokenizer.from_pretrained(path)
+        if tokenizer.vocab_size > model.config.vocab_size:
+            raise ValueError(
+                f"{path}: the tokenizer has {tokenizer.vocab_size} pieces, the model only "
+                f"{model.config.vocab_size}"
+            )
+        metrics = read_json(path / METRICS) if (path / METRICS).is_file() else {}
+        return cls(model, tokenizer, metrics, path)
+
+    def save_pretrained(self, directory: str | Path) -> None:
+        """Write the checkpoint's files, weights in half precision; each appears whole or not."""
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        weights = {
+            name: tensor.to(torch.float16).contiguous()
+            for name, tensor in self.model.state_dict().items()
+        }
+        save_tensors(weights, directory / WEIGHTS)
+        self.tokenizer.save_pretrained(directory)
+        write_json(directory / METRICS, self.metrics)
+        write_json(directory / CONFIG, to_dict(self.config))
+
+
+def load_weights(model: BudgetFormer, path: Path, strict: bool = True) -> None:
+    """Copy the weights of a safetensors file into a model.
+
+    Args:
+        model: the model to fill.
+        path: a safetensors file.
+        strict: False lets the file lack weights that the model has, such as a dense model's router.
+
+    Raises:
+        ValueError: if the file is missing, damaged or of another shape.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path} is missing")
+    try:
+        result = model.load_state_dict(load_file(path), strict=strict)
+    except (SafetensorError, RuntimeError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} is damaged or of another shape: {reason}") from error
+    if result.unexpected_keys:
+        raise ValueError(f"{path} holds weights the model has not: {result.unexpected_keys[0]}")
+
+
+def save_tensors(
+    tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None
+) -> None:
+    """Write a safetensors file under a temporary name, then move it into place."""
+    temporary = path.with_name(path.name + ".tmp")
+    save_file(tensors, temporary, metadata)
+    temporary.chmod(0o644)  # safetensors makes files that only their owner can read
+    os.replace(temporary, path)
+
+
+def _download(repo_id: str, revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    if repo_id.count("/") != 1 or repo_id.startswith((".", "/")):
+        raise ValueError(f"no checkpoint folder at {repo_id!r}")
+    try:
+        return Path(
+            snapshot_download(
+                repo_id, revision=revision, allow_patterns=["*.json", WEIGHTS, "README.md"]
+            )
+        )
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"no checkpoint folder at {repo_id!r}, and the Hub did not deliver it: {reason}"
+        ) from error

@@ -1,0 +1,220 @@
+"""Command line: train, evaluate and predict.
+
+Results go to standard output; with --json each is one JSON object a line. Errors go to standard
+error in one line. The exit code is 0 only for success.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, NoReturn, get_type_hints
+
+from budgetformer.config import (
+    ModelConfig,
+    TrainConfig,
+    choices,
+    field_docs,
+    from_dict,
+    read_json,
+    write_json,
+)
+
+PRESETS = Path(__file__).parent.parent / "configs"
+# These follow from the data and the objective.
+DERIVED = {"vocab_size", "labels", "n_segments", "routed"}
+EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors take one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message and leave."""
+        self.exit(EXIT_USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    args = _parser().parse_args(arguments)
+    try:
+        args.run(args)
+    except (ValueError, OSError) as error:
+        print(f"budgetformer: {' '.join(str(error).split())}", file=sys.stderr)
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        print("budgetformer: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="budgetformer",
+        description="Text classification with an attention-head budget for each input.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_predict(commands.add_parser("predict", help="classify texts and show the heads that ran"))
+    _add_evaluate(commands.add_parser("evaluate", help="measure a model on a data set"))
+    _add_train(commands.add_parser("train", help="train a model"))
+    return parser
+
+
+def _add_predict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("texts", nargs="+", metavar="TEXT", help="a text; - reads lines from stdin")
+    parser.add_argument("--model", required=True, help="checkpoint folder or Hub id")
+    parser.add_argument("--text-pair", help="the second text, for models of text pairs")
+    parser.add_argument("--json", action="store_true", help="one JSON object a text")
+    parser.set_defaults(run=_predict)
+
+
+def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", required=True, help="checkpoint folder or Hub id")
+    parser.add_argument("--data", required=True, help="data set name, file, folder or Hub id")
+    parser.add_argument("--split", default="test", help="split to measure on (default: test)")
+    parser.add_argument("--limit", type=int, default=0, help="only the first LIMIT rows")
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--save", action="store_true", help="keep the figures in metrics.json")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.set_defaults(run=_evaluate)
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", help="data set name, file, folder or Hub id")
+    parser.add_argument("--out", required=True, help="folder of the new checkpoint")
+    parser.add_argument("--preset", help=f"start from a published experiment: {_preset_names()}")
+    parser.add_argument("--warm-start", help="checkpoint whose weights to start from")
+    parser.add_argument("--teacher", help="dense checkpoint to distil from")
+    parser.add_argument("--resume", action="store_true", help="go on with the training in --out")
+    parser.add_argument("--threads", type=int, default=1, help="torch threads (default: 1)")
+    parser.add_argument("--json", action="store_true", help="one JSON object an event")
+    for cls, title in ((TrainConfig, "training"), (ModelConfig, "model")):
+        group, docs, hints = parser.add_argument_group(title), field_docs(cls), get_type_hints(cls)
+        for f in fields(cls):
+            if cls is ModelConfig and f.name in DERIVED:
+                continue
+            assert f.default is not MISSING
+            allowed = choices(cls, f.name)
+            group.add_argument(
+                "--" + f.name.replace("_", "-"),
+                dest=f"{title}.{f.name}",
+                type=str if allowed else hints[f.name],
+                choices=allowed or None,
+                help=f"{docs[f.name]} (default: {f.default})".replace("%", "%%"),
+            )
+    parser.set_defaults(run=_train)
+
+
+def _predict(args: argparse.Namespace) -> None:
+    from budgetformer.checkpoint import Checkpoint
+    from budgetformer.trace import Trace, predict
+
+    checkpoint = Checkpoint.from_pretrained(args.model)
+
+    def show(trace: Trace) -> None:
+        heads = "  ".join(
+            f"layer {i}: s {layer.budget:.3f}, heads {', '.join(map(str, layer.heads))}"
+            for i, layer in enumerate(trace.layers, start=1)
+        )
+        print(f"{trace.label}  {trace.probabilities[trace.label]:.3f}  {heads}")
+
+    for text in _texts(args.texts):
+        trace = predict(checkpoint, text, args.text_pair)
+        if args.json:
+            _print_json(trace.to_dict())
+        else:
+            show(trace)
+
+
+def _texts(arguments: Sequence[str]) -> Iterator[str]:
+    for argument in arguments:
+        if argument == "-":
+            yield from (line.rstrip("\n") for line in sys.stdin)
+        else:
+            yield argument
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    from budgetformer.checkpoint import Checkpoint
+    from budgetformer.data import load_dataset
+    from budgetformer.evaluate import evaluate, summarise
+
+    if args.limit < 0 or args.batch_size < 1:
+        raise ValueError(f"--limit and --batch-size: got {args.limit} and {args.batch_size}")
+    checkpoint = Checkpoint.from_pretrained(args.model)
+    examples = load_dataset(args.data).split_for(args.split, checkpoint.config.labels)
+    figures = summarise(evaluate(checkpoint, examples.first(args.limit), args.batch_size))
+    if args.save:
+        assert checkpoint.path is not None
+        metrics = {**checkpoint.metrics, args.split: {"data": args.data, **figures}}
+        write_json(checkpoint.path / "metrics.json", metrics)
+    if args.json:
+        _print_json(figures)
+    else:
+        for name, value in figures.items():
+            print(f"{name:22}{value:.4f}" if isinstance(value, float) else f"{name:22}{value}")
+
+
+def _train(args: argparse.Namespace) -> None:
+    import torch
+
+    from budgetformer.data import load_dataset
+    from budgetformer.train import train
+
+    if args.threads < 1:
+        raise ValueError(f"--threads must be at least 1, got {args.threads}")
+    torch.set_num_threads(args.threads)
+    run = _run_settings(args)
+    for event in train(load_dataset(run.data), run, Path(args.out), args.resume):
+        if args.json:
+            _print_json(event)
+        else:
+            print(_event_line(event), flush=True)
+
+
+def _run_settings(args: argparse.Namespace) -> Any:
+    """Combine the preset with the options given; options win."""
+    from budgetformer.train import Run
+
+    settings = read_json(PRESETS / f"{args.preset}.json") if args.preset else {}
+    for name in ("data", "warm_start", "teacher"):
+        if getattr(args, name) is not None:
+            settings[name] = getattr(args, name)
+    if not settings.get("data"):
+        raise ValueError("name the training data with --data, or a --preset that has it")
+    groups: dict[str, dict[str, Any]] = {
+        "training": settings.get("train", {}),
+        "model": settings.get("model", {}),
+    }
+    for key, value in vars(args).items():
+        group, _, name = key.partition(".")
+        if name and value is not None:
+            groups[group][name] = value
+    return Run(
+        data=settings["data"],
+        train=from_dict(TrainConfig, groups["training"]),
+        model=groups["model"],
+        warm_start=settings.get("warm_start", ""),
+        teacher=settings.get("teacher", ""),
+    )
+
+
+def _preset_names() -> str:
+    return ", ".join(sorted(path.stem for path in PRESETS.glob("*.json")))
+
+
+def _event_line(event: dict[str, Any]) -> str:
+    parts = (
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in event.items()
+        if name != "event"
+    )
+    return f"{event['event']:6}" + "  ".join(parts)
+
+
+def _print_json(values: dict[str, Any]) -> None:
+    print(json.dumps(values, ensure_ascii=False), flush=True)

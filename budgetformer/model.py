@@ -1,0 +1,172 @@
+"""BudgetFormer, top to bottom: embedding, layer, encoder, classifier.
+
+Notation: B examples, T tokens, D model width, H heads, L layers; X (B, T, D) is a layer's input,
+M (B, T) the mask, True at real tokens. Source: arXiv 2604.22583.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from budgetformer.attention import BudgetedAttention
+from budgetformer.budget import Router, Routing, Selection, masked_mean
+from budgetformer.config import ModelConfig
+from budgetformer.policies import Policy, all_heads, predicted
+
+LAYER_NORM_EPS = 1e-12  # BERT's value
+
+
+class LayerOutput(NamedTuple):
+    """What one layer decided."""
+
+    routing: Routing
+    selection: Selection
+
+
+class ModelOutput(NamedTuple):
+    """Logits and every layer's decision."""
+
+    logits: Float[Tensor, "B C"]
+    layers: list[LayerOutput]
+
+
+class Embedding(nn.Module):
+    """Token, position and, for text pairs, segment embeddings."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Create the three tables; the segment table only when there are two segments."""
+        super().__init__()
+        self.token = nn.Embedding(config.vocab_size, config.d_model)
+        self.position = nn.Embedding(config.max_len, config.d_model)
+        self.segment = (
+            nn.Embedding(config.n_segments, config.d_model) if config.n_segments > 1 else None
+        )
+        self.norm = nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPS)
+        self.dropout = nn.Dropout(config.dropout)
+        for table in (self.token, self.position, self.segment):
+            if table is not None:
+                nn.init.normal_(table.weight, std=0.02)
+
+    def forward(
+        self,
+        tokens: Float[Tensor, "B T D"],
+        segments: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """Add positions and segments to the tokens' vectors."""
+        x = tokens + self.position.weight[: tokens.shape[1]]
+        if self.segment is not None and segments is not None:
+            x = x + self.segment(segments)
+        embedded: Tensor = self.dropout(self.norm(x))
+        return embedded
+
+
+class Layer(nn.Module):
+    """One encoder layer: router, budgeted attention, feed-forward."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Create the sub-layers; a dense model has no router."""
+        super().__init__()
+        self.pre_norm = config.norm == "pre"
+        self.n_heads = config.n_heads
+        self.router = (
+            Router(config.d_model, config.n_heads, config.d_router, config.temperature)
+            if config.routed
+            else None
+        )
+        self.attention = BudgetedAttention(config.d_model, config.n_heads, config.output_scale)
+        self.attention_norm = nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPS)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(config.d_model, config.d_ff),
+            nn.GELU(),
+            nn.Linear(config.d_ff, config.d_model),
+        )
+        self.feed_forward_norm = nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPS)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def route(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Routing:
+        """Return s, z and p; a dense layer has s = 1 and no preference among heads."""
+        if self.router is not None:
+            routing: Routing = self.router(x, mask)
+            return routing
+        scores = x.new_zeros(x.shape[0], self.n_heads)
+        return Routing(x.new_ones(x.shape[0]), scores, torch.softmax(scores, dim=-1))
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: Bool[Tensor, "B T"],
+        index: int,
+        policy: Policy,
+        skip: bool,
+    ) -> tuple[Float[Tensor, "B T D"], LayerOutput]:
+        """Route, attend with the chosen heads, then feed forward."""
+        attention_input = self.attention_norm(x) if self.pre_norm else x
+        routing = self.route(attention_input, mask)
+        selection = policy(index, routing)
+        x = x + self.dropout(self.attention(attention_input, mask, selection, skip))
+        if self.pre_norm:
+            x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        else:
+            x = self.attention_norm(x)
+            x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        return x, LayerOutput(routing, selection)
+
+
+class BudgetFormer(nn.Module):
+    """Transformer encoder for text classification with a head budget for each input."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Create a model with random weights, drawn from torch's global generator."""
+        super().__init__()
+        self.config = config
+        self.embedding = Embedding(config)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.final_norm = (
+            nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPS)
+            if config.norm == "pre"
+            else nn.Identity()
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.classifier = nn.Linear(config.d_model, len(config.labels))
+
+    def forward(
+        self,
+        ids: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "B T"],
+        segments: Int[Tensor, "B T"] | None = None,
+        policy: Policy | None = None,
+        skip: bool = True,
+    ) -> ModelOutput:
+        """Classify token ids.
+
+        Args:
+            ids: token ids in [0, vocab_size), T at most max_len.
+            mask: True at real tokens; padding takes part in nothing.
+            segments: 0 or 1 a token, for text pairs.
+            policy: how heads are chosen; the model's own choice when None.
+            skip: False computes every head and masks it, as a reference.
+        """
+        return self.forward_tokens(self.embedding.token(ids), mask, segments, policy, skip)
+
+    def forward_tokens(
+        self,
+        tokens: Float[Tensor, "B T D"],
+        mask: Bool[Tensor, "B T"],
+        segments: Int[Tensor, "B T"] | None = None,
+        policy: Policy | None = None,
+        skip: bool = True,
+    ) -> ModelOutput:
+        """Classify token vectors: what attributions differentiate."""
+        if policy is None:
+            policy = predicted(self.config.rounding) if self.config.routed else all_heads()
+        x = self.embedding(tokens, segments)
+        decisions = []
+        for index, layer in enumerate(self.layers):
+            x, decision = layer(x, mask, index, policy, skip)
+            decisions.append(decision)
+        pooled = masked_mean(self.final_norm(x), mask)
+        return ModelOutput(self.classifier(self.dropout(pooled)), decisions)
