@@ -125,7 +125,11 @@ class BudgetedAttention(nn.Module):
         query, key, value = (
             qkv.view(*x.shape[:2], k, 3, -1).permute(3, 0, 2, 1, 4).unbind(0)
         )  # (B, k, T, d_head) each
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=key_mask)
+        # Under autocast the projections run in bf16, but on CPUs bf16 attention is the slower one.
+        with torch.autocast(x.device.type, enabled=False):
+            return F.scaled_dot_product_attention(
+                query.to(x.dtype), key.to(x.dtype), value.to(x.dtype), attn_mask=key_mask
+            )
 
     @staticmethod
     def _merge(

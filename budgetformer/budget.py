@@ -69,10 +69,12 @@ class Router(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Routing:
         """Return s, z and p for the input of a layer."""
-        summary = masked_mean(x, mask)  # (B, D)
-        hidden = nn.functional.gelu(self.budget_hidden(summary))  # (B, d_router)
-        budget = torch.sigmoid(self.budget_out(hidden)).squeeze(-1)  # (B,)
-        scores = self.scorer(summary)  # (B, H)
+        # One vector an example costs next to nothing, and bf16 would be too coarse for s.
+        with torch.autocast(x.device.type, enabled=False):
+            summary = masked_mean(x, mask)  # (B, D)
+            hidden = nn.functional.gelu(self.budget_hidden(summary))  # (B, d_router)
+            budget = torch.sigmoid(self.budget_out(hidden)).squeeze(-1)  # (B,)
+            scores = self.scorer(summary)  # (B, H)
         return Routing(budget, scores, torch.softmax(scores / self.temperature, dim=-1))
 
 

@@ -53,7 +53,7 @@ class Checkpoint:
         """
         path = Path(path_or_id)
         if not path.is_dir():
-            path = _download(str(path_or_id), revision)
+            path = download(str(path_or_id), revision)
         model = BudgetFormer(from_dict(ModelConfig, read_json(path / CONFIG)))
         load_weights(model, path / WEIGHTS)
         tokenizer = Tokenizer.from_pretrained(path)
@@ -79,13 +79,8 @@ class Checkpoint:
         write_json(directory / CONFIG, to_dict(self.config))
 
 
-def load_weights(model: BudgetFormer, path: Path, strict: bool = True) -> None:
+def load_weights(model: BudgetFormer, path: Path) -> None:
     """Copy the weights of a safetensors file into a model.
-
-    Args:
-        model: the model to fill.
-        path: a safetensors file.
-        strict: False lets the file lack weights that the model has, such as a dense model's router.
 
     Raises:
         ValueError: if the file is missing, damaged or of another shape.
@@ -93,12 +88,10 @@ def load_weights(model: BudgetFormer, path: Path, strict: bool = True) -> None:
     if not path.is_file():
         raise ValueError(f"{path} is missing")
     try:
-        result = model.load_state_dict(load_file(path), strict=strict)
+        model.load_state_dict(load_file(path))
     except (SafetensorError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} is damaged or of another shape: {reason}") from error
-    if result.unexpected_keys:
-        raise ValueError(f"{path} holds weights the model has not: {result.unexpected_keys[0]}")
 
 
 def save_tensors(
@@ -111,7 +104,12 @@ def save_tensors(
     os.replace(temporary, path)
 
 
-def _download(repo_id: str, revision: str | None) -> Path:
+def download(repo_id: str, revision: str | None) -> Path:
+    """Fetch a model's folder from the Hub, weights as safetensors only.
+
+    Raises:
+        ValueError: if the name is none, or the Hub does not deliver it.
+    """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 

@@ -87,6 +87,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", help="data set name, file, folder or Hub id")
     parser.add_argument("--out", required=True, help="folder of the new checkpoint")
     parser.add_argument("--preset", help=f"start from a published experiment: {_preset_names()}")
+    parser.add_argument("--init", help="BERT-family encoder to start from: minilm, folder, Hub id")
     parser.add_argument("--warm-start", help="checkpoint whose weights to start from")
     parser.add_argument("--teacher", help="dense checkpoint to distil from")
     parser.add_argument("--resume", action="store_true", help="go on with the training in --out")
@@ -181,7 +182,7 @@ def _run_settings(args: argparse.Namespace) -> Any:
     from budgetformer.train import Run
 
     settings = read_json(PRESETS / f"{args.preset}.json") if args.preset else {}
-    for name in ("data", "warm_start", "teacher"):
+    for name in ("data", "init", "warm_start", "teacher"):
         if getattr(args, name) is not None:
             settings[name] = getattr(args, name)
     if not settings.get("data"):
@@ -198,6 +199,7 @@ def _run_settings(args: argparse.Namespace) -> Any:
         data=settings["data"],
         train=from_dict(TrainConfig, groups["training"]),
         model=groups["model"],
+        init=settings.get("init", ""),
         warm_start=settings.get("warm_start", ""),
         teacher=settings.get("teacher", ""),
     )

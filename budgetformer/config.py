@@ -9,16 +9,18 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import math
 import os
 import textwrap
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 Norm = Literal["pre", "post"]
 Rounding = Literal["floor", "nearest", "ceil"]
 OutputScale = Literal["sqrt", "none"]
 Objective = Literal["aligned", "paper", "paper-mean", "dense"]
+Precision = Literal["fp32", "bf16"]
 
 Config = TypeVar("Config", bound="ModelConfig | TrainConfig")
 
@@ -64,7 +66,9 @@ class ModelConfig:
     """False gives the dense Transformer of the same shape: no router, all heads run."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "labels", tuple(str(label) for label in self.labels))
+        if isinstance(self.labels, list | tuple):
+            object.__setattr__(self, "labels", tuple(str(label) for label in self.labels))
+        _require_types(self)
         for name in ("vocab_size", "n_layers", "n_heads", "d_model", "d_ff", "d_router"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         _require(len(self.labels) >= 2, "labels", self.labels, "at least two class names")
@@ -134,6 +138,8 @@ class TrainConfig:
     """Temperature of the distillation."""
     vocab_size: int = 16000
     """Largest WordPiece vocabulary to learn from the training texts."""
+    precision: Precision = "fp32"
+    """"bf16" runs matrix products of a training step in bfloat16, where the processor can."""
     seed: int = 0
     """Seed of the initial weights, the order of examples, dropout and noise."""
     limit: int = 0
@@ -142,6 +148,7 @@ class TrainConfig:
     """Steps between saves of the state that --resume continues from."""
 
     def __post_init__(self) -> None:
+        _require_types(self)
         for name in ("epochs", "batch_size", "save_every"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in ("lr", "clip_norm", "tau_start", "distill_temperature"):
@@ -187,8 +194,19 @@ def from_dict(cls: type[Config], values: dict[str, Any]) -> Config:
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Write a JSON object under a temporary name, then move it into place."""
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.write_text(
+        json.dumps(json_ready(values), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     os.replace(temporary, path)
+
+
+def json_ready(value: Any) -> Any:
+    """Return JSON data with None for the numbers that JSON lacks: NaN and the infinities."""
+    if isinstance(value, dict):
+        return {key: json_ready(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -234,6 +252,22 @@ def choices(cls: type[Config], name: str) -> tuple[str, ...]:
 def _require(ok: bool, name: str, value: object, wanted: str) -> None:
     if not ok:
         raise ValueError(f"{name} must be {wanted}, got {value!r}")
+
+
+def _require_types(config: ModelConfig | TrainConfig) -> None:
+    """Refuse values of another type, which a file or an option may hold."""
+    for name, hint in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if hint is bool:
+            _require(isinstance(value, bool), name, value, "true or false")
+        elif hint is int:
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            _require(whole, name, value, "a whole number")
+        elif hint is float:
+            real = isinstance(value, int | float) and not isinstance(value, bool)
+            _require(real and math.isfinite(value), name, value, "a finite number")
+        elif get_origin(hint) is tuple:
+            _require(isinstance(value, tuple), name, value, "a list")
 
 
 def _require_choices(config: ModelConfig | TrainConfig) -> None:

@@ -92,11 +92,12 @@ def training_loss(
         now: the schedule at this step.
         teacher: a dense model's logits for the same batch, to distil from.
     """
-    task_losses = F.cross_entropy(output.logits, labels, reduction="none")
+    logits = output.logits.float()
+    task_losses = F.cross_entropy(logits, labels, reduction="none")
     loss = task_losses.mean()
     terms = {"task": loss}
     if teacher is not None:
-        terms["distillation"] = distillation(output.logits, teacher, config.distill_temperature)
+        terms["distillation"] = distillation(logits, teacher, config.distill_temperature)
         loss = torch.lerp(loss, terms["distillation"], config.distill_weight)
     if config.objective != "dense":
         routings = [layer.routing for layer in output.layers]

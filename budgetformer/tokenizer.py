@@ -117,7 +117,12 @@ class Tokenizer:
         )
         fast.train_from_iterator(texts, trainer)
         # Training registers the special tokens as matchable; a plain vocabulary does not.
-        return cls(_word_piece(fast.get_vocab(with_added_tokens=True)))
+        return cls.from_vocab(fast.get_vocab(with_added_tokens=True))
+
+    @classmethod
+    def from_vocab(cls, vocab: dict[str, int]) -> Tokenizer:
+        """Make a tokenizer of pieces and their ids, special tokens among them."""
+        return cls(_word_piece(vocab))
 
     @classmethod
     def from_pretrained(cls, directory: str | Path) -> Tokenizer:
@@ -138,6 +143,12 @@ class Tokenizer:
     def save_pretrained(self, directory: str | Path) -> None:
         """Write tokenizer.json to a folder."""
         (Path(directory) / FILE_NAME).write_text(self._fast.to_str(pretty=True), encoding="utf-8")
+
+    @property
+    def pieces(self) -> list[str]:
+        """The vocabulary in the order of the ids."""
+        vocab = self._fast.get_vocab()
+        return sorted(vocab, key=vocab.__getitem__)
 
     @property
     def vocab_size(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from budgetformer.checkpoint import Checkpoint, load_weights, save_tensors
-from budgetformer.config import ModelConfig, TrainConfig, write_json
+from budgetformer.checkpoint import Checkpoint, save_tensors
+from budgetformer.config import ModelConfig, TrainConfig, to_dict, write_json
 from budgetformer.data import Dataset
 from budgetformer.evaluate import evaluate, evaluate_ids, summarise
 from budgetformer.losses import schedule, training_loss
 from budgetformer.model import BudgetFormer
 from budgetformer.policies import all_heads, exploring
+from budgetformer.pretrained import PretrainedEncoder
 from budgetformer.tokenizer import TokenIds, Tokenizer
 
 Event = dict[str, Any]
@@ -40,6 +41,8 @@ class Run:
     train: TrainConfig
     model: dict[str, Any]
     """Fields of ModelConfig; vocabulary size and labels come from the data."""
+    init: str = ""
+    """Pretrained BERT-family encoder to start from: "minilm", a folder or a Hub id."""
     warm_start: str = ""
     """Checkpoint folder whose weights and vocabulary the training starts from."""
     teacher: str = ""
@@ -74,15 +77,7 @@ class Trainer:
         _claim(out, run, resume)
         self.rows = dataset.split("train").first(self.config.limit)
         self.validation = dataset.split("validation")
-        start = Checkpoint.from_pretrained(run.warm_start) if run.warm_start else None
-        self.tokenizer = (
-            start.tokenizer
-            if start
-            else Tokenizer.train(
-                (*self.rows.texts, *(self.rows.text_pairs or ())), self.config.vocab_size
-            )
-        )
-        self.model = self._build(dataset, start)
+        self.tokenizer, self.model = self._build(dataset)
         self.teacher = Checkpoint.from_pretrained(run.teacher).model if run.teacher else None
         self.optimizer = _optimizer(self.model, self.config)
         self.inputs = self._encode(self.rows.texts, self.rows.text_pairs)
@@ -125,26 +120,32 @@ class Trainer:
             self._save_state()
         yield {"event": "end", "step": self.step, **self._finish()}
 
-    def _build(self, dataset: Dataset, start: Checkpoint | None) -> BudgetFormer:
-        shape = ModelConfig(
-            **{
-                **self.run.model,
-                "vocab_size": self.tokenizer.vocab_size,
-                "labels": dataset.label_names,
-                "n_segments": dataset.n_segments,
-                "routed": self.config.objective != "dense",
-            }
-        )
+    def _build(self, dataset: Dataset) -> tuple[Tokenizer, BudgetFormer]:
+        """Make tokenizer and model: new, from a pretrained encoder, or from a checkpoint."""
+        texts = (*self.rows.texts, *(self.rows.text_pairs or ()))
+        given: dict[str, Any] = {
+            "labels": dataset.label_names,
+            "n_segments": dataset.n_segments,
+            "routed": self.config.objective != "dense",
+        }
+        state: dict[str, Tensor] = {}
+        if self.run.warm_start:
+            start = Checkpoint.from_pretrained(self.run.warm_start)
+            tokenizer, state = start.tokenizer, start.model.state_dict()
+            given = {**to_dict(start.config), **self.run.model, **given}
+        elif self.run.init:
+            encoder = PretrainedEncoder(self.run.init)
+            tokenizer = encoder.tokenizer_for(texts)
+            given = {**encoder.model_fields(), **self.run.model, **given}
+        else:
+            tokenizer = Tokenizer.train(texts, self.config.vocab_size)
+            given = {**self.run.model, **given}
         _seed_torch(_seed(self.config.seed, "weights", 0))
-        model = BudgetFormer(shape)
-        if start is not None:
-            assert start.path is not None
-            if replace(start.config, routed=True, dropout=0, rounding="floor") != replace(
-                shape, routed=True, dropout=0, rounding="floor"
-            ):
-                raise ValueError(f"{self.run.warm_start} has another shape: {start.config}")
-            load_weights(model, start.path / "model.safetensors", strict=False)
-        return model
+        model = BudgetFormer(ModelConfig(**{**given, "vocab_size": tokenizer.vocab_size}))
+        if self.run.init:
+            state = encoder.state(model.config, tokenizer)
+        _start_from(model, state, self.run.warm_start or self.run.init)
+        return tokenizer, model
 
     def _encode(self, texts: Sequence[str], pairs: Sequence[str] | None) -> list[TokenIds]:
         return self.tokenizer.encode_ids(texts, pairs, self.model.config.max_len)
@@ -181,7 +182,8 @@ class Trainer:
             exploring(now.tau, now.noise, generator) if self.model.config.routed else all_heads()
         )
         ids = self._drop_tokens(batch.ids, generator)
-        output = self.model(ids, batch.mask, batch.segments, policy)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision == "bf16"):
+            output = self.model(ids, batch.mask, batch.segments, policy)
         loss, terms = training_loss(output, labels, self.config, now, teacher)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -235,6 +237,16 @@ class Trainer:
         Checkpoint(saved.model, saved.tokenizer, metrics).save_pretrained(self.out)
         (self.out / STATE).unlink(missing_ok=True)
         return validation
+
+
+def _start_from(model: BudgetFormer, state: dict[str, Tensor], source: str) -> None:
+    """Copy the weights that a start has; a dense one has no router, an encoder no classifier."""
+    try:
+        unexpected = model.load_state_dict(state, strict=False).unexpected_keys
+    except RuntimeError as error:
+        raise ValueError(f"{source} has another shape: {' '.join(str(error).split())}") from error
+    if any(".router." not in name for name in unexpected):
+        raise ValueError(f"{source} holds weights the model has not: {unexpected[0]}")
 
 
 def _claim(out: Path, run: Run, resume: bool) -> None:
