@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from budgetformer.config import Rounding
+from budgetformer.config import ModelConfig, Rounding
 
 # s·H is nudged before rounding, so that a budget of exactly k/H gives k in floating point too.
 ROUNDING_SLACK = 1e-5
@@ -58,10 +58,12 @@ def masked_mean(x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[T
 class Router(nn.Module):
     """Budget predictor f_θ and head scorer g_φ of one layer (arXiv 2604.22583)."""
 
-    def __init__(self, d_model: int, n_heads: int, d_router: int, temperature: float) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         """Start open: the last bias is +1, so that the first budgets are near 0.73."""
         super().__init__()
-        self.temperature = temperature
+        self.temperature = config.temperature
+        self.fixed_budget = config.fixed_heads / config.n_heads
+        d_model, d_router, n_heads = config.d_model, config.d_router, config.n_heads
         self.budget_hidden = nn.Linear(d_model, d_router)
         self.budget_out = nn.Linear(d_router, 1)
         self.scorer = nn.Linear(d_model, n_heads)
@@ -75,6 +77,8 @@ class Router(nn.Module):
             hidden = nn.functional.gelu(self.budget_hidden(summary))  # (B, d_router)
             budget = torch.sigmoid(self.budget_out(hidden)).squeeze(-1)  # (B,)
             scores = self.scorer(summary)  # (B, H)
+            if self.fixed_budget:
+                budget = torch.full_like(budget, self.fixed_budget)
         return Routing(budget, scores, torch.softmax(scores / self.temperature, dim=-1))
 
 
@@ -127,18 +131,34 @@ def soft_top_k(
 
 
 def training_selection(
-    routing: Routing, tau: float, noise: float, generator: torch.Generator
+    routing: Routing,
+    tau: float,
+    noise: float,
+    generator: torch.Generator,
+    more_heads: Int[Tensor, " B"] | None = None,
 ) -> Selection:
     """Choose heads as inference does, with the soft gate's gradient (straight-through).
 
     s·H is rounded up or down at random so that E[k] = s·H, and the scores get Gaussian noise of
     standard deviation `noise` so that every head is tried.
+
+    Args:
+        routing: what the router says.
+        tau: temperature of the soft gate.
+        noise: standard deviation of the noise on the scores.
+        generator: where rounding and noise draw from.
+        more_heads: heads to add to k (or take away) for each example; the gate then has the
+            gradient of the scores only, since s did not decide.
     """
     n_heads = routing.scores.shape[1]
     shape, device = routing.scores.shape, routing.scores.device
     noisy = routing.scores + noise * torch.randn(shape, generator=generator, device=device)
-    soft = soft_top_k(noisy, routing.budget, tau)
     chance = torch.rand(shape[:1], generator=generator, device=device)
-    k = torch.floor(routing.budget.detach() * n_heads + chance).long().clamp(1, n_heads)
-    heads = top_heads(noisy, k)
+    k = torch.floor(routing.budget.detach() * n_heads + chance).long()
+    budget = routing.budget
+    if more_heads is not None:
+        k = k + more_heads
+        budget = (k.clamp(1, n_heads) / n_heads).clamp(max=1 - 0.5 / n_heads)
+    heads = top_heads(noisy, k.clamp(1, n_heads))
+    soft = soft_top_k(noisy, budget, tau)
     return Selection(heads, heads.to(soft.dtype) + soft - soft.detach())

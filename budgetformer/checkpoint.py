@@ -54,7 +54,13 @@ class Checkpoint:
         path = Path(path_or_id)
         if not path.is_dir():
             path = download(str(path_or_id), revision)
-        model = BudgetFormer(from_dict(ModelConfig, read_json(path / CONFIG)))
+        values = read_json(path / CONFIG)
+        try:
+            # Without memory and random numbers, before the weights are known to fit.
+            with torch.device("meta"):
+                model = BudgetFormer(from_dict(ModelConfig, values))
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(f"{path / CONFIG}: {error}") from error
         load_weights(model, path / WEIGHTS)
         tokenizer = Tokenizer.from_pretrained(path)
         if tokenizer.vocab_size > model.config.vocab_size:
@@ -80,7 +86,7 @@ class Checkpoint:
 
 
 def load_weights(model: BudgetFormer, path: Path) -> None:
-    """Copy the weights of a safetensors file into a model.
+    """Put the weights of a safetensors file into a model, in single precision.
 
     Raises:
         ValueError: if the file is missing, damaged or of another shape.
@@ -88,7 +94,8 @@ def load_weights(model: BudgetFormer, path: Path) -> None:
     if not path.is_file():
         raise ValueError(f"{path} is missing")
     try:
-        model.load_state_dict(load_file(path))
+        weights = {name: tensor.float() for name, tensor in load_file(path).items()}
+        model.load_state_dict(weights, assign=True)
     except (SafetensorError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} is damaged or of another shape: {reason}") from error

@@ -140,7 +140,8 @@ def _texts(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from budgetformer.checkpoint import Checkpoint
+    from budgetformer.card import write_card
+    from budgetformer.checkpoint import METRICS, Checkpoint
     from budgetformer.data import load_dataset
     from budgetformer.evaluate import evaluate, summarise
 
@@ -152,7 +153,8 @@ def _evaluate(args: argparse.Namespace) -> None:
     if args.save:
         assert checkpoint.path is not None
         metrics = {**checkpoint.metrics, args.split: {"data": args.data, **figures}}
-        write_json(checkpoint.path / "metrics.json", metrics)
+        write_json(checkpoint.path / METRICS, metrics)
+        write_card(checkpoint.path, checkpoint.config, metrics)
     if args.json:
         _print_json(figures)
     else:

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 Norm = Literal["pre", "post"]
 Rounding = Literal["floor", "nearest", "ceil"]
 OutputScale = Literal["sqrt", "none"]
-Objective = Literal["aligned", "paper", "paper-mean", "dense"]
+Objective = Literal["aligned", "utility", "paper", "paper-mean", "dense"]
 Precision = Literal["fp32", "bf16"]
 
 Config = TypeVar("Config", bound="ModelConfig | TrainConfig")
@@ -62,6 +62,9 @@ class ModelConfig:
     """How s·H becomes a number of heads; the paper's inference rule is floor."""
     output_scale: OutputScale = "sqrt"
     """"sqrt" multiplies the kept heads by √(H/k), so the output's size does not depend on k."""
+    fixed_heads: int = 0
+    """A control: every input runs this many heads in each layer, the router only says which;
+    0 lets the budget decide."""
     routed: bool = True
     """False gives the dense Transformer of the same shape: no router, all heads run."""
 
@@ -82,6 +85,12 @@ class ModelConfig:
         _require(self.max_len >= 8, "max_len", self.max_len, "at least 8")
         _require(self.n_segments in (1, 2), "n_segments", self.n_segments, "1 or 2")
         _require(0 <= self.dropout < 1, "dropout", self.dropout, "in [0, 1)")
+        _require(
+            0 <= self.fixed_heads <= self.n_heads,
+            "fixed_heads",
+            self.fixed_heads,
+            f"in [0, n_heads ({self.n_heads})]",
+        )
         _require(self.temperature > 0, "temperature", self.temperature, "above 0")
         _require_choices(self)
 
@@ -102,6 +111,7 @@ class TrainConfig:
     objective: Objective = "aligned"
     """"paper": task, hinge on each s, entropy. "paper-mean": the same with the hinge on the batch
     mean of s. "aligned": paper-mean plus a pull of s towards the rank of the example's loss.
+    "utility": s goes where heads lower this input's loss by more than their price.
     "dense": the task loss of a Transformer with all heads on."""
     epochs: int = 4
     """Passes over the training rows."""
@@ -128,6 +138,9 @@ class TrainConfig:
     """Weight of the entropy of p: from +weight (explore) to -weight (exploit) over training."""
     align_weight: float = 5.0
     """Weight of the alignment term; used by the aligned objective only."""
+    head_price: float = 0.01
+    """Nats of loss that one more head in one layer must save; used by the utility objective only,
+    where it sets the average budget."""
     tau_start: float = 2.0
     """Temperature of the head scores at the first step; it falls to the model's own."""
     score_noise: float = 1.0
@@ -153,7 +166,13 @@ class TrainConfig:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in ("lr", "clip_norm", "tau_start", "distill_temperature"):
             _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
-        for name in ("weight_decay", "budget_weight", "entropy_weight", "align_weight"):
+        for name in (
+            "weight_decay",
+            "budget_weight",
+            "entropy_weight",
+            "align_weight",
+            "head_price",
+        ):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
         for name in ("score_noise", "limit", "seed"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")

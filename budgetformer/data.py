@@ -6,6 +6,9 @@ Tomatoes sentences, both balanced).
 
 from __future__ import annotations
 
+import gzip
+import json
+import os
 import random
 import re
 from collections.abc import Sequence
@@ -20,6 +23,7 @@ SPLITS = ("train", "validation", "test")
 SPLIT_ALIASES = {"dev": "validation", "valid": "validation", "val": "validation"}
 FILE_TYPES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet")
 SPLIT_SEED = 2604
+DATA_FOLDER_VARIABLE = "BUDGETFORMER_DATA"
 # Test rows by data set; validation is cut from what is left.
 OFFLINE_TEST_ROWS = {"imdb": 2500, "rotten_tomatoes": 1000}
 VALIDATION_FRACTION = 0.05
@@ -96,6 +100,8 @@ class Dataset:
 def load_dataset(name_or_file: str) -> Dataset:
     """Load a data set by name ("imdb", "rotten_tomatoes"), from a file or folder, or from the Hub.
 
+    A name is also looked for in the folder data/, or where BUDGETFORMER_DATA points.
+
     Files are CSV, TSV, JSON lines or Parquet with the columns text, label and optionally
     text_pair and split; a folder's files are read together. Without a split column, rows are
     dealt to train, validation and test with a fixed seed. Duplicate inputs are kept once, and a
@@ -105,9 +111,16 @@ def load_dataset(name_or_file: str) -> Dataset:
         ValueError: for an unknown name, a missing file or column, or rows without text or label,
             naming what is wrong and where.
     """
+    if name_or_file == "known-need":
+        from budgetformer.known_need import load_known_need
+
+        return load_known_need()
     if name_or_file in OFFLINE_TEST_ROWS:
         return _load_movie_reviews(name_or_file)
     path = Path(name_or_file)
+    kept = Path(os.environ.get(DATA_FOLDER_VARIABLE, "data")) / name_or_file
+    if not path.exists() and kept.exists():
+        path = kept
     if path.exists() or name_or_file.endswith(FILE_TYPES):
         return _from_frame(name_or_file, _read_files(path))
     return _from_frame(name_or_file, _load_from_hub(name_or_file))
@@ -162,7 +175,7 @@ def _read_file(path: Path) -> pd.DataFrame:
         if ".parquet" in path.suffixes:
             return pd.read_parquet(path)
         if ".jsonl" in path.suffixes:
-            return pd.read_json(path, lines=True)
+            return _read_json_lines(path)
         if ".csv" in path.suffixes or ".tsv" in path.suffixes:
             # Labels and texts are words: nothing in them is a number or a missing value.
             return pd.read_csv(
@@ -174,6 +187,25 @@ def _read_file(path: Path) -> pd.DataFrame:
     except (ValueError, OSError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
     raise ValueError(f"{path}: unknown file type; known types: {', '.join(FILE_TYPES)}")
+
+
+def _read_json_lines(path: Path) -> pd.DataFrame:
+    """Read one object a line, every value as written: pandas would turn "007" into 7."""
+    import pandas as pd
+
+    rows = []
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise ValueError(f"line {number} is not valid JSON: {error}") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} is not a JSON object")
+            rows.append(row)
+    return pd.DataFrame(rows, dtype=object)
 
 
 def _load_from_hub(name: str) -> pd.DataFrame:
@@ -209,13 +241,11 @@ def _from_frame(name: str, frame: pd.DataFrame, n_test: int | None = None) -> Da
             found = ", ".join(map(str, frame.columns)) or "none"
             raise ValueError(f"{name} has no column {column!r}; its columns: {found}")
     columns = [c for c in ("text", "text_pair") if c in frame.columns]
-    for column in (*columns, "label"):
+    for column in (c for c in (*columns, "label", "split") if c in frame.columns):
         blank = frame[column].isna() | (frame[column].astype(str).str.strip() == "")
         if blank.any():
             row = int(blank.to_numpy().argmax()) + 1
             raise ValueError(f"{name}: row {row} has an empty {column}")
-    if len(frame) < 2 or frame["label"].nunique() < 2:
-        raise ValueError(f"{name} needs at least two rows with two different labels")
     frame = frame.assign(**{c: frame[c].astype(str) for c in (*columns, "label")})
     key = frame[columns].map(normalised).agg("\x1f".join, axis=1)
     if "split" in frame.columns:
@@ -225,6 +255,8 @@ def _from_frame(name: str, frame: pd.DataFrame, n_test: int | None = None) -> Da
         frame = frame[~key.duplicated()]
         n_test = n_test or max(1, round(len(frame) * OWN_TEST_FRACTION))
         frame = frame.assign(split=_deal(len(frame), n_test))
+    if frame["label"].nunique() < 2:
+        raise ValueError(f"{name} needs different texts with at least two different labels")
     label_names = tuple(sorted(frame["label"].unique()))
     position = {label: i for i, label in enumerate(label_names)}
     # In random order, so that the first rows are a fair sample of a file sorted by label.
@@ -238,6 +270,8 @@ def _from_frame(name: str, frame: pd.DataFrame, n_test: int | None = None) -> Da
         for split, rows in frame.groupby("split", sort=False)
     }
     if "train" in splits and "validation" not in splits:
+        if len(splits["train"]) < 2:
+            raise ValueError(f"{name} needs at least two different texts to train and validate on")
         splits["train"], splits["validation"] = _cut_validation(splits["train"])
     return Dataset(name, label_names, splits)
 

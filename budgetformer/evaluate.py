@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,9 @@ from budgetformer.data import Examples
 from budgetformer.model import BudgetFormer
 from budgetformer.policies import Policy
 from budgetformer.tokenizer import TokenIds, Tokenizer
+
+RowPolicy = Callable[[Sequence[int]], Policy]
+"""Row numbers of a batch -> policy for that batch."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,11 @@ class Records:
         return np.asarray(self.budgets.mean(axis=1))
 
     @property
+    def executed_heads(self) -> NDArray[np.int64]:
+        """The k of each layer, (N, L)."""
+        return np.asarray(self.heads.sum(axis=2))
+
+    @property
     def executed_fractions(self) -> NDArray[np.float64]:
         """Executed heads over all heads, (N,)."""
         return np.asarray(self.heads.mean(axis=(1, 2)))
@@ -54,16 +62,24 @@ def evaluate(
     checkpoint: Checkpoint,
     examples: Examples,
     batch_size: int = 32,
-    policy: Policy | None = None,
+    policy_for: RowPolicy | None = None,
 ) -> Records:
     """Run a checkpoint over examples, batched by length.
+
+    Args:
+        checkpoint: the model and its tokenizer.
+        examples: what to classify.
+        batch_size: examples a batch.
+        policy_for: gives the policy for the rows of a batch; the model's own choice when None.
 
     Raises:
         ValueError: if there are no examples.
     """
     tokenizer = checkpoint.tokenizer
     inputs = tokenizer.encode_ids(examples.texts, examples.text_pairs, checkpoint.config.max_len)
-    return evaluate_ids(checkpoint.model, tokenizer, inputs, examples.labels, batch_size, policy)
+    return evaluate_ids(
+        checkpoint.model, tokenizer, inputs, examples.labels, batch_size, policy_for
+    )
 
 
 @torch.inference_mode()
@@ -73,7 +89,7 @@ def evaluate_ids(
     inputs: Sequence[TokenIds],
     labels: Sequence[int],
     batch_size: int = 32,
-    policy: Policy | None = None,
+    policy_for: RowPolicy | None = None,
 ) -> Records:
     """Run a model over encoded inputs; the records keep the examples' order."""
     if not inputs:
@@ -85,7 +101,7 @@ def evaluate_ids(
     heads = torch.empty(n, config.n_layers, config.n_heads, dtype=torch.bool)
     for rows in length_batches(inputs, batch_size):
         batch = tokenizer.batch([inputs[row] for row in rows])
-        output = model(*batch, policy=policy)
+        output = model(*batch, policy=policy_for(rows) if policy_for else None)
         logits[rows] = output.logits
         budgets[rows] = torch.stack([layer.routing.budget for layer in output.layers], dim=1)
         heads[rows] = torch.stack([layer.selection.heads for layer in output.layers], dim=1)

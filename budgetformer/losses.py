@@ -76,12 +76,26 @@ def distillation(
     )
 
 
+def utility(
+    budget: Float[Tensor, " B"], gain: Float[Tensor, " B"], price: float
+) -> Float[Tensor, ""]:
+    """Mean of s·(price - gain): its gradient raises s where one more head pays for itself.
+
+    Args:
+        budget: s of one layer.
+        gain: nats of this example's loss that one more head saved, measured between two passes.
+        price: nats that a head costs.
+    """
+    return (budget * (price - gain)).mean()
+
+
 def training_loss(
     output: ModelOutput,
     labels: Int[Tensor, " B"],
     config: TrainConfig,
     now: Schedule,
     teacher: Float[Tensor, "B C"] | None = None,
+    less: ModelOutput | None = None,
 ) -> tuple[Float[Tensor, ""], dict[str, float]]:
     """Return the objective's loss and its terms, unweighted, by name.
 
@@ -91,6 +105,7 @@ def training_loss(
         config: which objective, and its weights.
         now: the schedule at this step.
         teacher: a dense model's logits for the same batch, to distil from.
+        less: the model's answer with fewer heads, for the utility objective.
     """
     logits = output.logits.float()
     task_losses = F.cross_entropy(logits, labels, reduction="none")
@@ -105,6 +120,16 @@ def training_loss(
         terms["entropy"] = _mean(head_entropy(routing.probabilities).mean() for routing in routings)
         loss = loss + now.budget_weight * config.budget_weight * terms["budget"]
         loss = loss - now.entropy_weight * terms["entropy"]
+        if less is not None:
+            fewer = F.cross_entropy(less.logits.float(), labels, reduction="none")
+            loss = (loss + fewer.mean()) / 2
+            gain = (fewer - task_losses).detach() / _extra_heads(output, less)
+            terms["gain"] = gain.mean()
+            terms["utility"] = _mean(
+                utility(routing.budget, gain, config.head_price) for routing in routings
+            )
+            n_heads = routings[0].scores.shape[1]
+            loss = loss + now.budget_weight * n_heads * terms["utility"]
         if config.objective == "aligned":
             target = rank_targets(task_losses.detach(), config.s_min, config.s_max)
             terms["alignment"] = _mean(
@@ -120,6 +145,15 @@ def _hinge(routing: Routing, config: TrainConfig) -> Float[Tensor, ""]:
     if config.objective != "paper":
         budget = budget.mean(dim=0, keepdim=True)
     return budget_hinge(budget, config.s_min, config.s_max).mean()
+
+
+def _extra_heads(more: ModelOutput, less: ModelOutput) -> Float[Tensor, " B"]:
+    """Heads that one pass ran and the other did not, over all layers; at least 1."""
+    difference = [
+        m.selection.executed_heads - f.selection.executed_heads
+        for m, f in zip(more.layers, less.layers, strict=True)
+    ]
+    return torch.stack(difference).sum(dim=0).clamp(min=1).float()
 
 
 def _mean(values: Iterable[Tensor]) -> Tensor:

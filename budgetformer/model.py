@@ -72,11 +72,7 @@ class Layer(nn.Module):
         super().__init__()
         self.pre_norm = config.norm == "pre"
         self.n_heads = config.n_heads
-        self.router = (
-            Router(config.d_model, config.n_heads, config.d_router, config.temperature)
-            if config.routed
-            else None
-        )
+        self.router = Router(config) if config.routed else None
         self.attention = BudgetedAttention(config.d_model, config.n_heads, config.output_scale)
         self.attention_norm = nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPS)
         self.feed_forward = nn.Sequential(

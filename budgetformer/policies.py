@@ -7,9 +7,10 @@ is never changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from budgetformer.budget import (
@@ -23,6 +24,8 @@ from budgetformer.config import Rounding
 
 Policy = Callable[[int, Routing], Selection]
 """(layer index, routing) -> selection."""
+Order = Literal["top", "bottom", "random"]
+"""Which k heads run: the best-scored, the worst-scored, or any."""
 
 
 def predicted(rounding: Rounding = "floor") -> Policy:
@@ -44,6 +47,33 @@ def all_heads() -> Policy:
     return choose
 
 
+def given_k(
+    k: Int[Tensor, "B L"], order: Order = "top", generator: torch.Generator | None = None
+) -> Policy:
+    """Run k heads in each layer whatever the budget says.
+
+    Args:
+        k: heads for each example and layer, at least 1; one row serves the whole batch.
+        order: which heads: the best-scored, the worst-scored, or random ones.
+        generator: where "random" draws from.
+
+    Raises:
+        ValueError: if order is "random" and there is no generator.
+    """
+    if order == "random" and generator is None:
+        raise ValueError("random heads need a generator")
+
+    def choose(layer: int, routing: Routing) -> Selection:
+        scores = routing.scores
+        if order == "bottom":
+            scores = -scores
+        elif order == "random":
+            scores = torch.rand(scores.shape, generator=generator)
+        return Selection(top_heads(scores, k[:, layer].expand(scores.shape[0])))
+
+    return choose
+
+
 def fixed_heads(heads: Sequence[Bool[Tensor, "B H"]]) -> Policy:
     """Exactly these heads, one mask a layer; a mask of one row serves the whole batch."""
 
@@ -53,10 +83,15 @@ def fixed_heads(heads: Sequence[Bool[Tensor, "B H"]]) -> Policy:
     return choose
 
 
-def exploring(tau: float, noise: float, generator: torch.Generator) -> Policy:
-    """The training choice: hard heads with the soft gate's gradient, at temperature tau."""
+def exploring(
+    tau: float,
+    noise: float,
+    generator: torch.Generator,
+    more_heads: Int[Tensor, " B"] | None = None,
+) -> Policy:
+    """The training choice: hard heads with the soft gate's gradient; see training_selection."""
 
     def choose(layer: int, routing: Routing) -> Selection:
-        return training_selection(routing, tau, noise, generator)
+        return training_selection(routing, tau, noise, generator, more_heads)
 
     return choose

@@ -6,8 +6,10 @@ matched inside a user's text: there, "[PAD]" is a bracket, a word and a bracket.
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,7 @@ from torch import Tensor
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 FILE_NAME = "tokenizer.json"
+ALPHABET_SIZE = 400
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
@@ -99,6 +102,10 @@ class Tokenizer:
         missing = [token for token in SPECIAL_TOKENS if token not in vocab]
         if missing:
             raise ValueError(f"the vocabulary lacks the special token {missing[0]}")
+        # A file may bring matchable special tokens, truncation and padding of its own.
+        fast.encode_special_tokens = True
+        fast.no_truncation()
+        fast.no_padding()
         self._fast = fast
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
             vocab[token] for token in SPECIAL_TOKENS
@@ -107,12 +114,18 @@ class Tokenizer:
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> Tokenizer:
         """Learn a vocabulary of at most vocab_size pieces; the same texts give the same one."""
-        fast = _word_piece({})
+        texts, fast = list(texts), _word_piece({})
+        room = (vocab_size - len(SPECIAL_TOKENS)) // 2
+        alphabet = _alphabet(texts, fast, min(ALPHABET_SIZE, room))
+        # The trainer numbers what it is given in order, but what it finds in an order that changes
+        # from call to call, and breaks ties between merges by number. So it is given all characters
+        # and their "##" forms.
         trainer = WordPieceTrainer(
             vocab_size=vocab_size,
             min_frequency=2,
-            special_tokens=list(SPECIAL_TOKENS),
-            limit_alphabet=400,
+            special_tokens=[*SPECIAL_TOKENS, *(f"##{c}" for c in alphabet)],
+            initial_alphabet=alphabet,
+            limit_alphabet=len(alphabet),
             show_progress=False,
         )
         fast.train_from_iterator(texts, trainer)
@@ -138,11 +151,17 @@ class Tokenizer:
             fast = FastTokenizer.from_file(str(path))
         except Exception as error:  # the Rust library raises plain Exception
             raise ValueError(f"{path} is not a tokenizer file: {error}") from error
-        return cls(fast)
+        try:
+            return cls(fast)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
     def save_pretrained(self, directory: str | Path) -> None:
-        """Write tokenizer.json to a folder."""
-        (Path(directory) / FILE_NAME).write_text(self._fast.to_str(pretty=True), encoding="utf-8")
+        """Write tokenizer.json to a folder, under a temporary name first."""
+        path = Path(directory) / FILE_NAME
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_text(self._fast.to_str(pretty=True), encoding="utf-8")
+        os.replace(temporary, path)
 
     @property
     def pieces(self) -> list[str]:
@@ -152,8 +171,8 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Number of pieces, special tokens included."""
-        return int(self._fast.get_vocab_size())
+        """Number of ids, special tokens included: one more than the largest id."""
+        return 1 + max(self._fast.get_vocab().values())
 
     def encode_ids(
         self, texts: Sequence[str], text_pairs: Sequence[str] | None = None, max_len: int = 512
@@ -239,6 +258,15 @@ def _word_piece(vocab: dict[str, int]) -> FastTokenizer:
     fast.normalizer = BertNormalizer(lowercase=True)
     fast.pre_tokenizer = BertPreTokenizer()
     return fast
+
+
+def _alphabet(texts: Iterable[str], fast: FastTokenizer, size: int) -> list[str]:
+    """Return the commonest characters of the texts after BERT's rules, in a fixed order."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(fast.normalizer.normalize_str(text))
+    known = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c], c))
+    return sorted(known[:size])
 
 
 def _with_marks(text: str, end: int) -> int:

@@ -17,13 +17,14 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from budgetformer.checkpoint import Checkpoint, save_tensors
-from budgetformer.config import ModelConfig, TrainConfig, to_dict, write_json
+from budgetformer.card import write_card
+from budgetformer.checkpoint import CONFIG, METRICS, Checkpoint, save_tensors
+from budgetformer.config import ModelConfig, TrainConfig, json_ready, read_json, to_dict, write_json
 from budgetformer.data import Dataset
 from budgetformer.evaluate import evaluate, evaluate_ids, summarise
-from budgetformer.losses import schedule, training_loss
+from budgetformer.losses import Schedule, schedule, training_loss
 from budgetformer.model import BudgetFormer
-from budgetformer.policies import all_heads, exploring
+from budgetformer.policies import Policy, all_heads, exploring
 from budgetformer.pretrained import PretrainedEncoder
 from budgetformer.tokenizer import TokenIds, Tokenizer
 
@@ -31,6 +32,8 @@ Event = dict[str, Any]
 EVENTS, STATE, RUN = "events.jsonl", "state.safetensors", "run.json"
 REPORT_EVERY = 20
 POOL_BATCHES = 50
+# The utility objective compares k + 1 with k - 1 heads, or k + 2 with k - 2.
+MAX_UTILITY_STEP = 2
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,16 @@ def train(dataset: Dataset, run: Run, out: Path, resume: bool = False) -> Iterat
             training, or if the data or a checkpoint do not fit.
     """
     with torch.random.fork_rng():
-        trainer = Trainer(dataset, run, out, resume)
-        for event in trainer.events():
-            with (out / EVENTS).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(event) + "\n")
-            yield event
+        events = Trainer(dataset, run, out, resume).events()
+    while True:
+        # Forked for each event: between two of them the caller draws from its own generator.
+        with torch.random.fork_rng():
+            event = next(events, None)
+        if event is None:
+            return
+        with (out / EVENTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(json_ready(event)) + "\n")
+        yield event
 
 
 class Trainer:
@@ -78,7 +86,9 @@ class Trainer:
         self.rows = dataset.split("train").first(self.config.limit)
         self.validation = dataset.split("validation")
         self.tokenizer, self.model = self._build(dataset)
-        self.teacher = Checkpoint.from_pretrained(run.teacher).model if run.teacher else None
+        self.teacher = self._teacher() if run.teacher else None
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / RUN, asdict(run))
         self.optimizer = _optimizer(self.model, self.config)
         self.inputs = self._encode(self.rows.texts, self.rows.text_pairs)
         self.validation_inputs = self._encode(self.validation.texts, self.validation.text_pairs)
@@ -147,6 +157,19 @@ class Trainer:
         _start_from(model, state, self.run.warm_start or self.run.init)
         return tokenizer, model
 
+    def _teacher(self) -> BudgetFormer:
+        """Read the model to distil from; it must read and answer as the student does."""
+        teacher, mine = Checkpoint.from_pretrained(self.run.teacher), self.model.config
+        for what, same in (
+            ("vocabulary", teacher.tokenizer.pieces == self.tokenizer.pieces),
+            ("labels", teacher.config.labels == mine.labels),
+            ("number of texts", teacher.config.n_segments == mine.n_segments),
+            ("length", teacher.config.max_len >= mine.max_len),
+        ):
+            if not same:
+                raise ValueError(f"the teacher {self.run.teacher} differs in its {what}")
+        return teacher.model
+
     def _encode(self, texts: Sequence[str], pairs: Sequence[str] | None) -> list[TokenIds]:
         return self.tokenizer.encode_ids(texts, pairs, self.model.config.max_len)
 
@@ -178,13 +201,14 @@ class Trainer:
             with torch.inference_mode():
                 teacher = self.teacher(*batch).logits
             teacher = teacher.clone()
-        policy = (
-            exploring(now.tau, now.noise, generator) if self.model.config.routed else all_heads()
-        )
         ids = self._drop_tokens(batch.ids, generator)
         with torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision == "bf16"):
-            output = self.model(ids, batch.mask, batch.segments, policy)
-        loss, terms = training_loss(output, labels, self.config, now, teacher)
+            output, less = (
+                self.model(ids, batch.mask, batch.segments, policy) if policy else None
+                for policy in self._policies(now, generator, len(rows))
+            )
+        assert output is not None
+        loss, terms = training_loss(output, labels, self.config, now, teacher, less)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
@@ -200,6 +224,23 @@ class Trainer:
             "lr": self.optimizer.param_groups[0]["lr"],
             **asdict(now),
         }
+
+    def _policies(
+        self, now: Schedule, generator: torch.Generator, n: int
+    ) -> tuple[Policy, Policy | None]:
+        """Return a step's policy, and for the utility objective one of fewer heads."""
+        if self.config.objective == "dense":
+            return all_heads(), None
+        if self.config.objective != "utility":
+            return exploring(now.tau, now.noise, generator), None
+        # Both passes draw the same noise, so the larger set of heads holds the smaller.
+        step = torch.randint(1, MAX_UTILITY_STEP + 1, (n,), generator=generator)
+        twin = torch.Generator()
+        twin.set_state(generator.get_state())
+        return (
+            exploring(now.tau, now.noise, generator, step),
+            exploring(now.tau, now.noise, twin, -step),
+        )
 
     def _drop_tokens(self, ids: Tensor, generator: torch.Generator) -> Tensor:
         """Replace ordinary tokens by [MASK] at random."""
@@ -234,7 +275,8 @@ class Trainer:
             "training": {**asdict(self.run), "rows": len(self.rows)},
             "validation": validation,
         }
-        Checkpoint(saved.model, saved.tokenizer, metrics).save_pretrained(self.out)
+        write_json(self.out / METRICS, metrics)
+        write_card(self.out, saved.config, metrics)
         (self.out / STATE).unlink(missing_ok=True)
         return validation
 
@@ -250,16 +292,19 @@ def _start_from(model: BudgetFormer, state: dict[str, Tensor], source: str) -> N
 
 
 def _claim(out: Path, run: Run, resume: bool) -> None:
-    """Make the folder this training's own."""
-    out.mkdir(parents=True, exist_ok=True)
-    record = out / RUN
-    wanted = json.loads(json.dumps(asdict(run)))
-    if record.is_file():
-        if not resume:
-            raise ValueError(f"{out} already holds a training; resume it or choose another folder")
-        if json.loads(record.read_text(encoding="utf-8")) != wanted:
-            raise ValueError(f"{out} holds a training with other settings; see {record}")
-    write_json(record, wanted)
+    """Check that a folder is free, or holds this very training, unfinished."""
+    record, wanted = out / RUN, json.loads(json.dumps(asdict(run)))
+    written = (out / CONFIG).is_file()
+    if not record.is_file():
+        if written:
+            raise ValueError(f"{out} already holds a checkpoint; choose another folder")
+        return
+    if not resume:
+        raise ValueError(f"{out} already holds a training; resume it or choose another folder")
+    if read_json(record) != wanted:
+        raise ValueError(f"{out} holds a training with other settings; see {record}")
+    if written and not (out / STATE).is_file():
+        raise ValueError(f"the training in {out} is finished; there is nothing to resume")
 
 
 def _optimizer(model: BudgetFormer, config: TrainConfig) -> torch.optim.AdamW:

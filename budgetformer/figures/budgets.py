@@ -38,22 +38,25 @@ def budget_bars(budgets: Sequence[float], executed: Sequence[int], n_heads: int)
     )  # fmt: skip
     figure.add_scatter(
         y=rows, x=list(executed), mode="markers", name="executed heads k", hoverinfo="skip",
-        marker={"symbol": "line-ns", "size": 26, "line": {"width": 4, "color": ORANGE}},
+        marker={"symbol": "line-ns", "size": 22, "line": {"width": 4, "color": ORANGE}},
         cliponaxis=False,
     )  # fmt: skip
     for row, (s, sh, k) in enumerate(zip(budgets, wanted, executed, strict=True)):
         figure.add_annotation(
-            x=0, y=row - 0.36, xanchor="left", yanchor="middle", showarrow=False, xshift=-2,
+            x=0, y=row - 0.42, xanchor="left", yanchor="middle", showarrow=False, xshift=-2,
             text=f"<b>Layer {row + 1}</b>   s = {s:.3f}   s·H = {plain(sh)}   →   <b>k = {k}</b>",
             font={"size": 13},
         )  # fmt: skip
-    figure.update_layout(barmode="overlay")
+        for head in range(1, n_heads):
+            figure.add_shape(
+                type="line", x0=head, x1=head, y0=row - BAR_WIDTH / 2, y1=row + BAR_WIDTH / 2,
+                line={"color": GRAY, "width": 1},
+            )  # fmt: skip
+    figure.update_layout(barmode="overlay", margin={"l": 4, "r": 10, "b": AXIS_HEIGHT})
     figure.update_xaxes(
         range=[-0.012 * n_heads, n_heads * 1.012],
         tickvals=list(range(n_heads + 1)) if n_heads <= 16 else list(range(0, n_heads + 1, 4)),
-        title={"text": "heads", "standoff": 6},
-        showgrid=True,
-        gridcolor=GRAY,
+        title={"text": "heads", "standoff": 4},
         ticks="",
     )
     figure.update_yaxes(range=[len(rows) - 0.6, -0.6], showticklabels=False)

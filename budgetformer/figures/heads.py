@@ -37,8 +37,8 @@ def head_grid(
         zmax=1,
         colorscale=[[0, blue(0.05)], [1, blue(0.65)]],
         showscale=False,
-        xgap=5,
-        ygap=5,
+        xgap=6,
+        ygap=6,
         text=[
             [_cell(p, run) for p, run in zip(ps, rs, strict=True)]
             for ps, rs in zip(probabilities, runs, strict=True)
@@ -56,11 +56,11 @@ def head_grid(
         for head in heads:
             figure.add_shape(
                 type="rect", x0=head - 0.46, x1=head + 0.46, y0=layer - 0.44, y1=layer + 0.44,
-                line={"color": ORANGE, "width": 3},
+                line={"color": ORANGE, "width": 3 if n_heads <= 8 else 2},
             )  # fmt: skip
-    figure.update_xaxes(title={"text": "head", "standoff": 6}, type="category", ticks="")
+    figure.update_xaxes(title={"text": "head", "standoff": 16}, type="category", ticks="")
     figure.update_yaxes(autorange="reversed", type="category", ticks="")
-    figure.update_layout(margin={"l": 58})
+    figure.update_layout(margin={"l": 58, "b": AXIS_HEIGHT})
     return figure
 
 
@@ -78,5 +78,11 @@ def head_grid_alt(
 
 
 def _cell(probability: float, runs: bool) -> str:
-    percent = f"{100 * probability:.0f}"
+    """Write p in percent; a softmax is never 0 or 1, so neither is shown."""
+    if probability < 0.005:
+        percent = "<1"
+    elif probability >= 0.995:
+        percent = ">99"
+    else:
+        percent = f"{100 * probability:.0f}"
     return f"<b>{percent}</b><br>✓" if runs else percent

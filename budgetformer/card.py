@@ -1,0 +1,117 @@
+"""Model cards: what a checkpoint is, what was measured on it, and how to train it again.
+
+A card is written from metrics.json, so no figure in it is typed in.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from budgetformer.config import ModelConfig, TrainConfig
+
+TITLES = {
+    "n": "examples",
+    "accuracy": "accuracy",
+    "mean_budget": "mean budget (mean of s)",
+    "executed_heads_frac": "executed heads (mean of k/H)",
+    "executed_heads_std": "executed heads, standard deviation over examples",
+    "spearman_budget_loss": "Spearman ρ of s with the loss",
+    "auroc_budget_error": "AUROC of s for errors",
+    "loss": "loss in nats",
+    "mean_tokens": "tokens an example",
+}
+
+
+def model_card(name: str, config: ModelConfig, metrics: dict[str, Any]) -> str:
+    """Return the card in Markdown, with the Hub's header.
+
+    Args:
+        name: the checkpoint's name.
+        config: the model's shape.
+        metrics: the content of metrics.json, "training" and the measured splits.
+    """
+    training = metrics["training"]
+    kind = "BudgetFormer" if config.routed else "dense Transformer"
+    splits = [split for split in metrics if split != "training"]
+    return "\n".join(
+        [
+            "---",
+            "library_name: budgetformer",
+            "pipeline_tag: text-classification",
+            "tags: [budgetformer, adaptive-computation, arxiv:2604.22583]",
+            "---",
+            "",
+            f"# {name}",
+            "",
+            f"A {kind} that sorts texts into {', '.join(config.labels)}. {_behaviour(config)}",
+            "",
+            f"Shape: {config.n_layers} layers, {config.n_heads} heads, width {config.d_model}, "
+            f"feed-forward {config.d_ff}, {config.norm}-norm, at most {config.max_len} tokens, "
+            f"{config.vocab_size:,} pieces. Weights in half precision.",
+            "",
+            "## Measured",
+            "",
+            "| | " + " | ".join(_split_title(split, metrics[split]) for split in splits) + " |",
+            "|---|" + "---|" * len(splits),
+            *(
+                f"| {title} | " + " | ".join(_cell(metrics[s].get(key)) for s in splits) + " |"
+                for key, title in TITLES.items()
+            ),
+            "",
+            "## Training",
+            "",
+            f"{training['rows']:,} rows of `{training['data']}`. To train it again:",
+            "",
+            "```",
+            train_command(name, training),
+            "```",
+            "",
+            "The same command gives the same weights on the same processor with one thread.",
+            "",
+        ]
+    )
+
+
+def train_command(name: str, training: dict[str, Any]) -> str:
+    """Return the command line that repeats a training."""
+    words = ["python", "-m", "budgetformer", "train", "--data", training["data"]]
+    words += ["--out", f"checkpoints/{name}"]
+    for option in ("init", "warm_start", "teacher"):
+        if training.get(option):
+            words += [f"--{option.replace('_', '-')}", training[option]]
+    defaults = {f.name: f.default for cls in (TrainConfig, ModelConfig) for f in fields(cls)}
+    for option, value in {**training["model"], **training["train"]}.items():
+        if value != defaults.get(option):
+            words += [f"--{option.replace('_', '-')}", str(value)]
+    return shlex.join(words)
+
+
+def write_card(directory: Path, config: ModelConfig, metrics: dict[str, Any]) -> None:
+    """Write README.md into a checkpoint folder."""
+    (directory / "README.md").write_text(
+        model_card(directory.name, config, metrics), encoding="utf-8"
+    )
+
+
+def _behaviour(config: ModelConfig) -> str:
+    if not config.routed:
+        return "All heads run; it is the twin that budgeted models are measured against."
+    wanted = f"s·{config.n_heads}"
+    rounded = {"floor": f"⌊{wanted}⌋", "ceil": f"⌈{wanted}⌉", "nearest": f"round({wanted})"}
+    return (
+        "For each text and layer it predicts a budget s and runs the "
+        f"k = max(1, {rounded[config.rounding]}) best-scored heads."
+    )
+
+
+def _split_title(split: str, figures: dict[str, Any]) -> str:
+    return f"{split} ({figures['data']})" if "data" in figures else split
+
+
+def _cell(value: float | int | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"

@@ -1,0 +1,144 @@
+"""A trained model under forced budgets and other policies: what its own choice is worth.
+
+All policies see the same examples, so their accuracies are compared in pairs. "shuffled" gives
+every example the budget of another: same average heads, same distribution, no match to the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from budgetformer.checkpoint import Checkpoint
+from budgetformer.config import ModelConfig
+from budgetformer.cost import flops
+from budgetformer.data import Examples
+from budgetformer.evaluate import Records, RowPolicy, evaluate_ids
+from budgetformer.policies import Order, Policy, given_k
+
+CONFIDENCE = 0.95
+BOOTSTRAP_SAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """One policy over the whole data."""
+
+    policy: str
+    """"adaptive", "all", "fixed", "shuffled", "random" or "bottom"."""
+    budget: float
+    """Mean of s for adaptive policies, k/H for fixed ones."""
+    executed_heads_frac: float
+    """Mean of k/H."""
+    accuracy: float
+    """Fraction right."""
+    flops_per_example: float
+    """Closed form, mean over examples; see cost.py."""
+    ci_low: float
+    """Lower end of the accuracy's 95 % interval (Wilson)."""
+    ci_high: float
+    """Upper end."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as JSON-ready data."""
+        return asdict(self)
+
+
+def sweep(
+    checkpoint: Checkpoint, examples: Examples, seed: int = 0, batch_size: int = 32
+) -> Iterator[SweepRow]:
+    """Yield a row for each policy, the model's own first.
+
+    fixed, random and bottom run k = 1 … H heads in every layer; shuffled, random and bottom also
+    run at the model's own budgets ("shuffled", "random-heads", "bottom-heads").
+    A dense model has no scores: it gets its own row only.
+    """
+    config = checkpoint.config
+    tokenizer = checkpoint.tokenizer
+    inputs = tokenizer.encode_ids(examples.texts, examples.text_pairs, config.max_len)
+
+    def run(policy_for: RowPolicy | None) -> Records:
+        return evaluate_ids(
+            checkpoint.model, tokenizer, inputs, examples.labels, batch_size, policy_for
+        )
+
+    own = run(None)
+    yield _row("adaptive" if config.routed else "all", float(own.budgets.mean()), own, config)
+    if not config.routed:
+        return
+    own_k = torch.from_numpy(own.executed_heads)
+    shuffled_k = own_k[torch.from_numpy(np.random.default_rng(seed).permutation(len(own_k)))]
+    mean_budget = float(own.budgets.mean())
+    yield _row("shuffled", mean_budget, run(by_row(shuffled_k)), config)
+    for order, name in (("random", "random-heads"), ("bottom", "bottom-heads")):
+        records = run(by_row(own_k, order, seed))  # type: ignore[arg-type]
+        yield _row(name, mean_budget, records, config)
+    for k in range(1, config.n_heads + 1):
+        same_k = torch.full((1, config.n_layers), k)
+        for order, name in (("top", "fixed"), ("random", "random"), ("bottom", "bottom")):
+            if k == config.n_heads and order != "top":
+                continue  # all heads are all heads in any order
+            records = run(by_row(same_k.expand(len(inputs), -1), order, seed))  # type: ignore[arg-type]
+            yield _row(name, k / config.n_heads, records, config)
+
+
+def by_row(k: torch.Tensor, order: Order = "top", seed: int = 0) -> RowPolicy:
+    """Give each row its own k: (N, L) heads for N examples and L layers."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def policy_for(rows: object) -> Policy:
+        return given_k(k[rows], order, generator)  # type: ignore[index]
+
+    return policy_for
+
+
+def wilson_interval(n_right: int, n: int) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a proportion (Wilson 1927)."""
+    from scipy.stats import binomtest
+
+    interval = binomtest(n_right, n).proportion_ci(CONFIDENCE, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def paired_difference(
+    first: NDArray[np.bool_], second: NDArray[np.bool_], seed: int = 0
+) -> tuple[float, float, float]:
+    """Return the accuracy of the first minus the second on the same examples, and its interval.
+
+    The 95 % interval is the percentile bootstrap over examples.
+    """
+    difference = first.astype(float) - second.astype(float)
+    generator = np.random.default_rng(seed)
+    samples = [
+        difference[generator.integers(0, len(difference), len(difference))].mean()
+        for _ in range(BOOTSTRAP_SAMPLES)
+    ]
+    low, high = np.quantile(samples, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(difference.mean()), float(low), float(high)
+
+
+def mean_flops(records: Records, config: ModelConfig) -> float:
+    """Average closed-form FLOPs over examples, each at its own length and heads."""
+    per_example = [
+        flops(config, int(n), [int(k) for k in ks]).model
+        for n, ks in zip(records.n_tokens, records.executed_heads, strict=True)
+    ]
+    return float(np.mean(per_example))
+
+
+def _row(policy: str, budget: float, records: Records, config: ModelConfig) -> SweepRow:
+    low, high = wilson_interval(int(records.correct.sum()), len(records.labels))
+    return SweepRow(
+        policy,
+        budget,
+        float(records.executed_fractions.mean()),
+        float(records.correct.mean()),
+        mean_flops(records, config),
+        low,
+        high,
+    )
