@@ -1,4 +1,4 @@
-"""Command line: train, evaluate and predict.
+"""Command line: predict, evaluate, sweep, adaptivity and train.
 
 Results go to standard output; with --json each is one JSON object a line. Errors go to standard
 error in one line. The exit code is 0 only for success.
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, NoReturn, get_type_hints
+from typing import TYPE_CHECKING, Any, NoReturn, get_type_hints
 
 from budgetformer.config import (
     ModelConfig,
@@ -23,6 +23,10 @@ from budgetformer.config import (
     read_json,
     write_json,
 )
+
+if TYPE_CHECKING:
+    from budgetformer.checkpoint import Checkpoint
+    from budgetformer.data import Dataset, Examples
 
 PRESETS = Path(__file__).parent.parent / "configs"
 # These follow from the data and the objective.
@@ -60,6 +64,8 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_predict(commands.add_parser("predict", help="classify texts and show the heads that ran"))
     _add_evaluate(commands.add_parser("evaluate", help="measure a model on a data set"))
+    _add_sweep(commands.add_parser("sweep", help="run a model under forced budgets and policies"))
+    _add_adaptivity(commands.add_parser("adaptivity", help="does s follow difficulty, and pay?"))
     _add_train(commands.add_parser("train", help="train a model"))
     return parser
 
@@ -72,12 +78,31 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_predict)
 
 
-def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+def _add_model_and_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, help="checkpoint folder or Hub id")
     parser.add_argument("--data", required=True, help="data set name, file, folder or Hub id")
     parser.add_argument("--split", default="test", help="split to measure on (default: test)")
-    parser.add_argument("--limit", type=int, default=0, help="only the first LIMIT rows")
-    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--limit", type=_count, default=0, help="only the first LIMIT rows")
+
+
+def _add_sweep(parser: argparse.ArgumentParser) -> None:
+    _add_model_and_data(parser)
+    parser.add_argument("--seed", type=_count, default=0, help="of random and shuffled policies")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.set_defaults(run=_sweep)
+
+
+def _add_adaptivity(parser: argparse.ArgumentParser) -> None:
+    _add_model_and_data(parser)
+    parser.add_argument("--reference", help="dense checkpoint whose loss is a second difficulty")
+    parser.add_argument("--seed", type=_count, default=0, help="of shuffles and bootstrap")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.set_defaults(run=_adaptivity)
+
+
+def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+    _add_model_and_data(parser)
+    parser.add_argument("--batch-size", type=_positive, default=32, help="(default: 32)")
     parser.add_argument("--save", action="store_true", help="keep the figures in metrics.json")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=_evaluate)
@@ -91,7 +116,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--warm-start", help="checkpoint whose weights to start from")
     parser.add_argument("--teacher", help="dense checkpoint to distil from")
     parser.add_argument("--resume", action="store_true", help="go on with the training in --out")
-    parser.add_argument("--threads", type=int, default=1, help="torch threads (default: 1)")
+    parser.add_argument("--threads", type=_positive, default=1, help="torch threads (default: 1)")
     parser.add_argument("--json", action="store_true", help="one JSON object an event")
     for cls, title in ((TrainConfig, "training"), (ModelConfig, "model")):
         group, docs, hints = parser.add_argument_group(title), field_docs(cls), get_type_hints(cls)
@@ -141,15 +166,11 @@ def _texts(arguments: Sequence[str]) -> Iterator[str]:
 
 def _evaluate(args: argparse.Namespace) -> None:
     from budgetformer.card import write_card
-    from budgetformer.checkpoint import METRICS, Checkpoint
-    from budgetformer.data import load_dataset
+    from budgetformer.checkpoint import METRICS
     from budgetformer.evaluate import evaluate, summarise
 
-    if args.limit < 0 or args.batch_size < 1:
-        raise ValueError(f"--limit and --batch-size: got {args.limit} and {args.batch_size}")
-    checkpoint = Checkpoint.from_pretrained(args.model)
-    examples = load_dataset(args.data).split_for(args.split, checkpoint.config.labels)
-    figures = summarise(evaluate(checkpoint, examples.first(args.limit), args.batch_size))
+    checkpoint, _, examples = _model_and_examples(args)
+    figures = summarise(evaluate(checkpoint, examples, args.batch_size))
     if args.save:
         assert checkpoint.path is not None
         metrics = {**checkpoint.metrics, args.split: {"data": args.data, **figures}}
@@ -162,14 +183,54 @@ def _evaluate(args: argparse.Namespace) -> None:
             print(f"{name:22}{value:.4f}" if isinstance(value, float) else f"{name:22}{value}")
 
 
+def _model_and_examples(args: argparse.Namespace) -> tuple[Checkpoint, Dataset, Examples]:
+    from budgetformer.checkpoint import Checkpoint
+    from budgetformer.data import load_dataset
+
+    checkpoint = Checkpoint.from_pretrained(args.model)
+    dataset = load_dataset(args.data)
+    examples = dataset.split_for(args.split, checkpoint.config.labels).first(args.limit)
+    return checkpoint, dataset, examples
+
+
+def _sweep(args: argparse.Namespace) -> None:
+    from budgetformer.sweep import sweep
+
+    checkpoint, _, examples = _model_and_examples(args)
+    rows = []
+    for row in sweep(checkpoint, examples, args.seed):
+        rows.append(row.to_dict())
+        if not args.json:
+            print(
+                f"{row.policy:13} s {row.budget:.3f}  heads {row.executed_heads_frac:.3f}  "
+                f"accuracy {row.accuracy:.4f} [{row.ci_low:.4f}, {row.ci_high:.4f}]  "
+                f"{row.flops_per_example / 1e6:.1f} MFLOPs",
+                flush=True,
+            )
+    if args.json:
+        _print_json({"rows": rows})
+
+
+def _adaptivity(args: argparse.Namespace) -> None:
+    from budgetformer.adaptivity import linear_reference, report
+    from budgetformer.checkpoint import Checkpoint
+    from budgetformer.evaluate import evaluate
+
+    checkpoint, dataset, examples = _model_and_examples(args)
+    train = dataset.split_for("train", checkpoint.config.labels)
+    references = {"linear": linear_reference(train, examples)}
+    if args.reference:
+        references["dense"] = evaluate(Checkpoint.from_pretrained(args.reference), examples)
+    found = report(checkpoint, examples, references, args.seed)
+    print(json.dumps(found, indent=None if args.json else 2))
+
+
 def _train(args: argparse.Namespace) -> None:
     import torch
 
     from budgetformer.data import load_dataset
     from budgetformer.train import train
 
-    if args.threads < 1:
-        raise ValueError(f"--threads must be at least 1, got {args.threads}")
     torch.set_num_threads(args.threads)
     run = _run_settings(args)
     for event in train(load_dataset(run.data), run, Path(args.out), args.resume):
@@ -205,6 +266,20 @@ def _run_settings(args: argparse.Namespace) -> Any:
         warm_start=settings.get("warm_start", ""),
         teacher=settings.get("teacher", ""),
     )
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {number}")
+    return number
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
 
 
 def _preset_names() -> str:

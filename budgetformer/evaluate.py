@@ -43,6 +43,12 @@ class Records:
         return np.asarray(self.probabilities.argmax(axis=1) == self.labels)
 
     @property
+    def margins(self) -> NDArray[np.float32]:
+        """Most probable class minus the second, (N,)."""
+        ordered = np.sort(self.probabilities, axis=1)
+        return np.asarray(ordered[:, -1] - ordered[:, -2])
+
+    @property
     def mean_budgets(self) -> NDArray[np.float32]:
         """Mean of s over layers, (N,)."""
         return np.asarray(self.budgets.mean(axis=1))

@@ -1,14 +1,14 @@
 """Texts whose need for heads is known: a data set made by a rule that anyone can check.
 
-A text is a walk past animals and plants with number words in between:
+A text is a walk past animals and plants with seven number words in between:
 
-    fern two owl fox oak one hare pine
+    fern two owl fox oak one hare pine …
 
 A number word claims that there is an animal so many words further on: "two" points at "fox", "one"
-at "hare". The text is "true" when every claim holds and "false" when exactly one does not. One
-attention head can look a fixed number of words ahead, but in a single layer it cannot look two
-different distances ahead: its query knows the number word and its own position only as a sum. So
-the need of a text is the number of different number words in it.
+at "hare". The text is "true" when every claim holds, and "false" when the claims of one number word
+all fail. One attention head can look a fixed number of words ahead, but in a single layer it cannot
+look two different distances ahead: its query knows the number word and its own position only as a
+sum. So the need of a text is the number of different number words in it.
 
 The number of animals in a text is drawn without regard to the label, so counting words does not
 help.
@@ -50,8 +50,9 @@ PLANTS = (
     "yew",
 )
 NEEDS = (1, 2, 4, 7)
-LENGTHS = (24, 30)
-SIZES = {"train": 40_000, "validation": 1_000, "test": 4_000}
+N_CLAIMS = 7
+LENGTHS = (22, 26)
+SIZES = {"train": 20_000, "validation": 1_000, "test": 4_000}
 LABELS = ("false", "true")
 
 
@@ -72,22 +73,25 @@ def load_known_need() -> Dataset:
 
 
 def make_text(need: int, truth: bool, generator: random.Random) -> str:
-    """Write a text of this need in which every claim holds, or in which exactly one fails."""
+    """Write a text of this need in which every claim holds, or in which one number word's fail."""
     length = generator.randint(*LENGTHS)
-    claims = _place_claims(generator.sample(range(1, len(NUMBERS) + 1), need), length, generator)
-    targets = list(claims.values())
-    fails = {generator.choice(targets)} if not truth else set()
+    distances = generator.sample(range(1, len(NUMBERS) + 1), need)
+    claims = _place_claims([distances[i % need] for i in range(N_CLAIMS)], length, generator)
+    targets = {place + distance for place, distance in claims.items()}
+    failing = 0 if truth else generator.choice(distances)
+    fails = {place + distance for place, distance in claims.items() if distance == failing}
     free = [i for i in range(length) if i not in claims and i not in targets]
     # The total is drawn first, then filled up: it says nothing about the label.
-    n_animals = need + sum(generator.randrange(2) for _ in range(len(free) - 1))
-    kept = set(targets) - fails
+    most_fails = -(-N_CLAIMS // need)
+    n_animals = N_CLAIMS + sum(generator.randrange(2) for _ in range(len(free) - most_fails))
+    kept = targets - fails
     animals = kept | set(generator.sample(free, n_animals - len(kept)))
     words = []
-    for position in range(length):
-        if position in claims:
-            words.append(NUMBERS[claims[position] - position - 1])
+    for place in range(length):
+        if place in claims:
+            words.append(NUMBERS[claims[place] - 1])
         else:
-            words.append(generator.choice(ANIMALS if position in animals else PLANTS))
+            words.append(generator.choice(ANIMALS if place in animals else PLANTS))
     return " ".join(words)
 
 
@@ -97,10 +101,14 @@ def need(text: str) -> int:
 
 
 def _place_claims(distances: list[int], length: int, generator: random.Random) -> dict[int, int]:
-    """Choose positions for number words so that their targets are different and no numbers."""
-    while True:
-        places = generator.sample(range(length - 1), len(distances))
-        claims = {place: place + d for place, d in zip(places, distances, strict=True)}
-        targets = set(claims.values())
-        if max(targets) < length and len(targets) == len(claims) and not targets & set(claims):
-            return claims
+    """Give each distance a place, so that all targets are different and no number words."""
+    claims: dict[int, int] = {}
+    free = set(range(length))
+    for distance in distances:
+        places = [place for place in free if place + distance in free]
+        if not places:
+            return _place_claims(distances, length, generator)
+        place = generator.choice(places)
+        claims[place] = distance
+        free -= {place, place + distance}
+    return claims

@@ -106,13 +106,16 @@ def wilson_interval(n_right: int, n: int) -> tuple[float, float]:
 
 
 def paired_difference(
-    first: NDArray[np.bool_], second: NDArray[np.bool_], seed: int = 0
+    first: NDArray[np.float64], second: NDArray[np.float64], seed: int = 0
 ) -> tuple[float, float, float]:
     """Return the accuracy of the first minus the second on the same examples, and its interval.
 
-    The 95 % interval is the percentile bootstrap over examples.
+    Args:
+        first: 1 where an example is right, 0 where not, or an average of such.
+        second: the same for the other policy.
+        seed: of the percentile bootstrap over examples that gives the 95 % interval.
     """
-    difference = first.astype(float) - second.astype(float)
+    difference = first - second
     generator = np.random.default_rng(seed)
     samples = [
         difference[generator.integers(0, len(difference), len(difference))].mean()
