@@ -11,7 +11,7 @@ export PYTHON
 # One thread a process: two test workers with several threads each get in each other's way.
 test: export OMP_NUM_THREADS = 1
 
-.PHONY: help app test check format clean distclean dev
+.PHONY: help app test check format results clean distclean dev
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,9 @@ check: dev ## lint, formatting, types, import rules
 format: dev ## format the code and sort the imports
 	$(PY) -m ruff check --fix-only --exit-zero --quiet .
 	$(PY) -m ruff format .
+
+results: dev ## write the README's table from the models' metrics
+	$(PY) scripts/results.py
 
 dev: # make .venv ready for development
 	@sh scripts/setup.sh dev

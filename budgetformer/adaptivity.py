@@ -183,7 +183,9 @@ def linear_reference(train: Examples, examples: Examples) -> Records:
 
 
 def spearman(x: NDArray[Any], y: NDArray[Any]) -> float:
-    """Return the rank correlation of two samples."""
+    """Return the rank correlation of two samples; NaN where one of them is constant."""
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return float("nan")
     return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
 
 

@@ -41,7 +41,10 @@ class Selection(NamedTuple):
     heads: Bool[Tensor, "B H"]
     """True for executed heads; at least one an example."""
     gate: Float[Tensor, "B H"] | None = None
-    """Weights with a gradient, in training only: 1 for executed heads, 0 for the others."""
+    """Weights: 1 for executed heads, 0 for the others, with a gradient in training; 0 too for a
+    head that an ablation takes out."""
+    offset: Float[Tensor, "B D"] | None = None
+    """Added to the attention's output at every token: what an ablation puts in a head's place."""
 
     @property
     def executed_heads(self) -> Int[Tensor, " B"]:

@@ -1,6 +1,7 @@
 """Command line: predict, evaluate, sweep, adaptivity and train.
 
-Results go to standard output; with --json each is one JSON object a line. Errors go to standard
+Results go to standard output; with --json each is one JSON object a line. Words for people count
+layers and heads from 1, as the app does; JSON counts from 0, as lists do. Errors go to standard
 error in one line. The exit code is 0 only for success.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields
@@ -20,6 +22,7 @@ from budgetformer.config import (
     choices,
     field_docs,
     from_dict,
+    json_ready,
     read_json,
     write_json,
 )
@@ -35,7 +38,11 @@ EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors take one line."""
+    """An argument parser whose errors take one line and whose options are written out."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Take argparse's settings."""
+        super().__init__(**settings, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """Print the message and leave."""
@@ -47,6 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
     try:
         args.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has left. Python flushes once more on leaving: to nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
     except (ValueError, OSError) as error:
         print(f"budgetformer: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_ERROR
@@ -111,7 +123,9 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
 def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", help="data set name, file, folder or Hub id")
     parser.add_argument("--out", required=True, help="folder of the new checkpoint")
-    parser.add_argument("--preset", help=f"start from a published experiment: {_preset_names()}")
+    parser.add_argument(
+        "--preset", help=f"start from a published experiment: {', '.join(_presets())}"
+    )
     parser.add_argument("--init", help="BERT-family encoder to start from: minilm, folder, Hub id")
     parser.add_argument("--warm-start", help="checkpoint whose weights to start from")
     parser.add_argument("--teacher", help="dense checkpoint to distil from")
@@ -143,25 +157,30 @@ def _predict(args: argparse.Namespace) -> None:
 
     def show(trace: Trace) -> None:
         heads = "  ".join(
-            f"layer {i}: s {layer.budget:.3f}, heads {', '.join(map(str, layer.heads))}"
+            f"layer {i}: s {layer.budget:.3f}, heads {', '.join(str(h + 1) for h in layer.heads)}"
             for i, layer in enumerate(trace.layers, start=1)
         )
         print(f"{trace.label}  {trace.probabilities[trace.label]:.3f}  {heads}")
 
-    for text in _texts(args.texts):
-        trace = predict(checkpoint, text, args.text_pair)
+    for source, text in _texts(args.texts):
+        try:
+            trace = predict(checkpoint, text, args.text_pair)
+        except ValueError as error:
+            raise ValueError(f"{source}{error}") from error
         if args.json:
             _print_json(trace.to_dict())
         else:
             show(trace)
 
 
-def _texts(arguments: Sequence[str]) -> Iterator[str]:
+def _texts(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each text behind the place it came from, as an error names it."""
     for argument in arguments:
         if argument == "-":
-            yield from (line.rstrip("\n") for line in sys.stdin)
+            for number, line in enumerate(sys.stdin, start=1):
+                yield f"line {number} of standard input: ", line.rstrip("\r\n")
         else:
-            yield argument
+            yield "", argument
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -244,6 +263,8 @@ def _run_settings(args: argparse.Namespace) -> Any:
     """Combine the preset with the options given; options win."""
     from budgetformer.train import Run
 
+    if args.preset is not None and args.preset not in _presets():
+        raise ValueError(f"no preset {args.preset!r}; there are: {', '.join(_presets())}")
     settings = read_json(PRESETS / f"{args.preset}.json") if args.preset else {}
     for name in ("data", "init", "warm_start", "teacher"):
         if getattr(args, name) is not None:
@@ -282,8 +303,8 @@ def _positive(text: str) -> int:
     return number
 
 
-def _preset_names() -> str:
-    return ", ".join(sorted(path.stem for path in PRESETS.glob("*.json")))
+def _presets() -> list[str]:
+    return sorted(path.stem for path in PRESETS.glob("*.json"))
 
 
 def _event_line(event: dict[str, Any]) -> str:
@@ -296,4 +317,4 @@ def _event_line(event: dict[str, Any]) -> str:
 
 
 def _print_json(values: dict[str, Any]) -> None:
-    print(json.dumps(values, ensure_ascii=False), flush=True)
+    print(json.dumps(json_ready(values), ensure_ascii=False), flush=True)

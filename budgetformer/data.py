@@ -211,8 +211,13 @@ def _read_json_lines(path: Path) -> pd.DataFrame:
 def _load_from_hub(name: str) -> pd.DataFrame:
     import datasets
     import pandas as pd
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import HF_HUB_OFFLINE
 
     try:
+        if not HF_HUB_OFFLINE:
+            # Fails at once where datasets would try for half a minute.
+            HfApi().dataset_info(name, timeout=10)
         loaded = datasets.load_dataset(name)
     except Exception as error:  # the library raises many kinds, network errors among them
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

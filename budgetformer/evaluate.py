@@ -79,8 +79,12 @@ def evaluate(
         policy_for: gives the policy for the rows of a batch; the model's own choice when None.
 
     Raises:
-        ValueError: if there are no examples.
+        ValueError: if there are no examples, or pairs where the model reads single texts (and the
+            reverse).
     """
+    if (examples.text_pairs is None) != (checkpoint.config.n_segments == 1):
+        wanted = "single texts" if checkpoint.config.n_segments == 1 else "text pairs"
+        raise ValueError(f"the model reads {wanted}, the examples are none")
     tokenizer = checkpoint.tokenizer
     inputs = tokenizer.encode_ids(examples.texts, examples.text_pairs, checkpoint.config.max_len)
     return evaluate_ids(

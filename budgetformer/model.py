@@ -103,7 +103,10 @@ class Layer(nn.Module):
         attention_input = self.attention_norm(x) if self.pre_norm else x
         routing = self.route(attention_input, mask)
         selection = policy(index, routing)
-        x = x + self.dropout(self.attention(attention_input, mask, selection, skip))
+        attended = self.attention(attention_input, mask, selection, skip)
+        if selection.offset is not None:
+            attended = attended + selection.offset.unsqueeze(1)
+        x = x + self.dropout(attended)
         if self.pre_norm:
             x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
         else:
@@ -128,6 +131,11 @@ class BudgetFormer(nn.Module):
         )
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = nn.Linear(config.d_model, len(config.labels))
+
+    @property
+    def own_policy(self) -> Policy:
+        """How the model chooses heads when it is left alone."""
+        return predicted(self.config.rounding) if self.config.routed else all_heads()
 
     def forward(
         self,
@@ -157,8 +165,7 @@ class BudgetFormer(nn.Module):
         skip: bool = True,
     ) -> ModelOutput:
         """Classify token vectors: what attributions differentiate."""
-        if policy is None:
-            policy = predicted(self.config.rounding) if self.config.routed else all_heads()
+        policy = policy or self.own_policy
         x = self.embedding(tokens, segments)
         decisions = []
         for index, layer in enumerate(self.layers):

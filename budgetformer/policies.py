@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from budgetformer.budget import (
@@ -74,11 +74,34 @@ def given_k(
     return choose
 
 
-def fixed_heads(heads: Sequence[Bool[Tensor, "B H"]]) -> Policy:
+def fixed_heads(heads: Sequence[Bool[Tensor, "_ H"]]) -> Policy:
     """Exactly these heads, one mask a layer; a mask of one row serves the whole batch."""
 
     def choose(layer: int, routing: Routing) -> Selection:
         return Selection(heads[layer].expand(routing.scores.shape[0], -1))
+
+    return choose
+
+
+def ablated(
+    base: Policy, off: Bool[Tensor, "B L H"], offset: Float[Tensor, "B L D"] | None = None
+) -> Policy:
+    """Take the output of heads out of what another policy chose.
+
+    The heads still count as executed, so the others keep the scale √(H/k) that they had.
+
+    Args:
+        base: the policy that chooses the heads.
+        off: the heads whose output becomes 0, for each example and layer.
+        offset: what stands in for them, added to the attention's output at every token.
+    """
+
+    def choose(layer: int, routing: Routing) -> Selection:
+        selection = base(layer, routing)
+        if not bool(off[:, layer].any()):
+            return selection
+        kept = (selection.heads & ~off[:, layer]).to(routing.scores.dtype)
+        return Selection(selection.heads, kept, None if offset is None else offset[:, layer])
 
     return choose
 

@@ -30,6 +30,7 @@ PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 FILE_NAME = "tokenizer.json"
 ALPHABET_SIZE = 400
+SURROGATE = re.compile("[\ud800-\udfff]")
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
@@ -114,7 +115,7 @@ class Tokenizer:
     @classmethod
     def train(cls, texts: Iterable[str], vocab_size: int) -> Tokenizer:
         """Learn a vocabulary of at most vocab_size pieces; the same texts give the same one."""
-        texts, fast = list(texts), _word_piece({})
+        texts, fast = [_unicode(text) for text in texts], _word_piece({})
         room = (vocab_size - len(SPECIAL_TOKENS)) // 2
         alphabet = _alphabet(texts, fast, min(ALPHABET_SIZE, room))
         # The trainer numbers what it is given in order, but what it finds in an order that changes
@@ -179,7 +180,10 @@ class Tokenizer:
     ) -> list[TokenIds]:
         """Encode many texts, or pairs, as `encode` does one, in a hundredth of the memory."""
         columns = [texts] if text_pairs is None else [texts, text_pairs]
-        parts = [self._fast.encode_batch_fast(c, add_special_tokens=False) for c in columns]
+        parts = [
+            self._fast.encode_batch_fast([_unicode(t) for t in c], add_special_tokens=False)
+            for c in columns
+        ]
         encoded = []
         for row in zip(*parts, strict=True):
             kept = _fit([len(part) for part in row], max_len - 1 - len(row))
@@ -207,7 +211,7 @@ class Tokenizer:
         What does not fit is cut from the end of the longer text; `Encoding.cut` says where.
         """
         texts = [text] if text_pair is None else [text, text_pair]
-        parts = [self._fast.encode(part, add_special_tokens=False) for part in texts]
+        parts = [self._fast.encode(_unicode(part), add_special_tokens=False) for part in texts]
         kept = _fit([len(part) for part in parts], max_len - 1 - len(parts))
         ids, tokens, segments, offsets = [self.cls_id], [CLS], [0], [(0, 0)]
         cut: list[int | None] = [None, None]
@@ -267,6 +271,11 @@ def _alphabet(texts: Iterable[str], fast: FastTokenizer, size: int) -> list[str]
         counts.update(fast.normalizer.normalize_str(text))
     known = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c], c))
     return sorted(known[:size])
+
+
+def _unicode(text: str) -> str:
+    """Replace half surrogate pairs, which JSON and odd bytes can bring and Rust refuses."""
+    return text if text.isascii() else SURROGATE.sub("\ufffd", text)
 
 
 def _with_marks(text: str, end: int) -> int:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from budgetformer.checkpoint import Checkpoint
-from budgetformer.policies import Policy
+from budgetformer.policies import Policy, fixed_heads
 from budgetformer.tokenizer import Encoding, Word, words
+
+Progress = Callable[[int, int], None]
+"""(how much is done, how much there is at most), both in inputs of the model."""
+BATCH_TOKENS = 8192
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,12 @@ class Trace:
     def executed_heads_frac(self) -> float:
         """Executed heads over all heads."""
         n_heads = len(self.layers[0].scores)
-        return sum(layer.k for layer in self.layers) / (n_heads * len(self.layers))
+        return self.executed_heads / (n_heads * len(self.layers))
+
+    @property
+    def executed_heads(self) -> int:
+        """Executed heads of all layers together."""
+        return sum(layer.k for layer in self.layers)
 
     @property
     def words(self) -> list[Word]:
@@ -102,7 +112,6 @@ def encode(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> E
     return encoding
 
 
-@torch.inference_mode()
 def predict(
     checkpoint: Checkpoint,
     text: str,
@@ -120,24 +129,114 @@ def predict(
     Raises:
         ValueError: as `encode` does.
     """
-    encoding = encode(checkpoint, text, text_pair)
-    output = checkpoint.model(*checkpoint.tokenizer.batch([encoding]), policy=policy)
-    probabilities = output.logits.softmax(dim=-1)[0].tolist()
+    texts = (text,) if text_pair is None else (text, text_pair)
+    return _traces(checkpoint, [texts], [encode(checkpoint, text, text_pair)], policy)[0]
+
+
+def predict_many(
+    checkpoint: Checkpoint,
+    inputs: Sequence[tuple[str, ...]],
+    policy: Policy | None = None,
+    progress: Progress | None = None,
+) -> list[Trace]:
+    """Classify texts, or pairs, in batches of similar length; the traces keep their order.
+
+    Args:
+        checkpoint: the model and its tokenizer.
+        inputs: a text or two each.
+        policy: how heads are chosen, the same for every input; the model's own choice when None.
+        progress: called after each batch.
+
+    Raises:
+        ValueError: as `encode` does.
+    """
+    encodings = [encode(checkpoint, *texts) for texts in inputs]
+    # Longest first, so that the first row of a batch says how many fit.
+    order = sorted(range(len(inputs)), key=lambda row: -len(encodings[row].ids))
+    traces: list[Trace | None] = [None] * len(inputs)
+    done = 0
+    while done < len(order):
+        rows = order[done : done + rows_at_once(len(encodings[order[done]].ids))]
+        texts, batch = [inputs[row] for row in rows], [encodings[row] for row in rows]
+        for row, trace in zip(rows, _traces(checkpoint, texts, batch, policy), strict=True):
+            traces[row] = trace
+        done += len(rows)
+        if progress:
+            progress(done, len(order))
+    return [trace for trace in traces if trace is not None]
+
+
+def predict_under(
+    checkpoint: Checkpoint,
+    trace: Trace,
+    n: int,
+    policy_for: Callable[[range], Policy],
+    progress: Progress | None = None,
+) -> list[Trace]:
+    """Classify a trace's input n times, each time with other heads, in batches.
+
+    Args:
+        checkpoint: the model that made the trace.
+        trace: whose input is read again.
+        n: how many times.
+        policy_for: gives the policy for rows of 0 … n - 1; its row b serves the b-th of them.
+        progress: called after each batch.
+    """
+    size, traces = rows_at_once(len(trace.encoding.ids)), list[Trace]()
+    for start in range(0, n, size):
+        rows = range(start, min(start + size, n))
+        texts, encodings = [trace.texts] * len(rows), [trace.encoding] * len(rows)
+        traces += _traces(checkpoint, texts, encodings, policy_for(rows))
+        if progress:
+            progress(len(traces), n)
+    return traces
+
+
+def held_heads(trace: Trace) -> Policy:
+    """Return the policy that runs exactly the heads that a trace ran."""
+    masks = []
+    for layer in trace.layers:
+        mask = torch.zeros(1, len(layer.scores), dtype=torch.bool)
+        mask[0, list(layer.heads)] = True
+        masks.append(mask)
+    return fixed_heads(masks)
+
+
+def rows_at_once(n_tokens: int) -> int:
+    """Return how many inputs of this length go into one batch."""
+    return max(1, BATCH_TOKENS // n_tokens)
+
+
+@torch.inference_mode()
+def _traces(
+    checkpoint: Checkpoint,
+    inputs: Sequence[tuple[str, ...]],
+    encodings: Sequence[Encoding],
+    policy: Policy | None,
+) -> list[Trace]:
+    """Run one batch."""
+    output = checkpoint.model(*checkpoint.tokenizer.batch(encodings), policy=policy)
+    probabilities = output.logits.softmax(dim=-1).tolist()
     labels = checkpoint.config.labels
-    layers = tuple(
-        LayerTrace(
-            budget=float(layer.routing.budget[0]),
-            k=int(layer.selection.executed_heads[0]),
-            heads=tuple(layer.selection.heads[0].nonzero().squeeze(-1).tolist()),
-            scores=tuple(layer.routing.scores[0].tolist()),
-            head_probabilities=tuple(layer.routing.probabilities[0].tolist()),
+    budgets = torch.stack([layer.routing.budget for layer in output.layers], dim=1).tolist()
+    heads = torch.stack([layer.selection.heads for layer in output.layers], dim=1).tolist()
+    scores = torch.stack([layer.routing.scores for layer in output.layers], dim=1).tolist()
+    p = torch.stack([layer.routing.probabilities for layer in output.layers], dim=1).tolist()
+    traces = []
+    for row, (texts, encoding) in enumerate(zip(inputs, encodings, strict=True)):
+        layers = tuple(
+            LayerTrace(
+                budget=budget,
+                k=sum(runs),
+                heads=tuple(head for head, ran in enumerate(runs) if ran),
+                scores=tuple(z),
+                head_probabilities=tuple(q),
+            )
+            for budget, runs, z, q in zip(
+                budgets[row], heads[row], scores[row], p[row], strict=True
+            )
         )
-        for layer in output.layers
-    )
-    return Trace(
-        texts=(text,) if text_pair is None else (text, text_pair),
-        encoding=encoding,
-        label=labels[max(range(len(labels)), key=probabilities.__getitem__)],
-        probabilities=dict(zip(labels, probabilities, strict=True)),
-        layers=layers,
-    )
+        label = labels[max(range(len(labels)), key=probabilities[row].__getitem__)]
+        by_label = dict(zip(labels, probabilities[row], strict=True))
+        traces.append(Trace(texts, encoding, label, by_label, layers))
+    return traces

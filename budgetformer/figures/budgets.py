@@ -41,18 +41,37 @@ def budget_bars(budgets: Sequence[float], executed: Sequence[int], n_heads: int)
         marker={"symbol": "line-ns", "size": 22, "line": {"width": 4, "color": ORANGE}},
         cliponaxis=False,
     )  # fmt: skip
-    for row, (s, sh, k) in enumerate(zip(budgets, wanted, executed, strict=True)):
-        figure.add_annotation(
-            x=0, y=row - 0.42, xanchor="left", yanchor="middle", showarrow=False, xshift=-2,
-            text=f"<b>Layer {row + 1}</b>   s = {s:.3f}   s·H = {plain(sh)}   →   <b>k = {k}</b>",
-            font={"size": 13},
-        )  # fmt: skip
-        for head in range(1, n_heads):
-            figure.add_shape(
-                type="line", x0=head, x1=head, y0=row - BAR_WIDTH / 2, y1=row + BAR_WIDTH / 2,
-                line={"color": GRAY, "width": 1},
-            )  # fmt: skip
-    figure.update_layout(barmode="overlay", margin={"l": 4, "r": 10, "b": AXIS_HEIGHT})
+    # One update for all of them: plotly takes a millisecond for each that is added by itself.
+    figure.update_layout(
+        barmode="overlay",
+        margin={"l": 4, "r": 10, "b": AXIS_HEIGHT},
+        annotations=[
+            {
+                "x": 0,
+                "y": row - 0.42,
+                "xanchor": "left",
+                "yanchor": "middle",
+                "xshift": -2,
+                "showarrow": False,
+                "font": {"size": 13},
+                "text": f"<b>Layer {row + 1}</b>   s = {s:.3f}   s·H = {plain(sh)}   →   "
+                f"<b>k = {k}</b>",
+            }
+            for row, (s, sh, k) in enumerate(zip(budgets, wanted, executed, strict=True))
+        ],
+        shapes=[
+            {
+                "type": "line",
+                "x0": head,
+                "x1": head,
+                "y0": row - BAR_WIDTH / 2,
+                "y1": row + BAR_WIDTH / 2,
+                "line": {"color": GRAY, "width": 1},
+            }
+            for row in rows
+            for head in range(1, n_heads)
+        ],
+    )
     figure.update_xaxes(
         range=[-0.012 * n_heads, n_heads * 1.012],
         tickvals=list(range(n_heads + 1)) if n_heads <= 16 else list(range(0, n_heads + 1, 4)),

@@ -52,15 +52,23 @@ def head_grid(
         hovertemplate="%{y}, head %{x} %{customdata[1]}<br>p = %{z:.4f}<br>"
         "score z = %{customdata[0]:.3f}<extra></extra>",
     )
-    for layer, heads in enumerate(executed):
-        for head in heads:
-            figure.add_shape(
-                type="rect", x0=head - 0.46, x1=head + 0.46, y0=layer - 0.44, y1=layer + 0.44,
-                line={"color": ORANGE, "width": 3 if n_heads <= 8 else 2},
-            )  # fmt: skip
     figure.update_xaxes(title={"text": "head", "standoff": 16}, type="category", ticks="")
     figure.update_yaxes(autorange="reversed", type="category", ticks="")
-    figure.update_layout(margin={"l": 58, "b": AXIS_HEIGHT})
+    figure.update_layout(
+        margin={"l": 58, "b": AXIS_HEIGHT},
+        shapes=[
+            {
+                "type": "rect",
+                "x0": head - 0.46,
+                "x1": head + 0.46,
+                "y0": layer - 0.44,
+                "y1": layer + 0.44,
+                "line": {"color": ORANGE, "width": 3 if n_heads <= 8 else 2},
+            }
+            for layer, heads in enumerate(executed)
+            for head in heads
+        ],
+    )
     return figure
 
 

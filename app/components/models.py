@@ -1,0 +1,67 @@
+"""Which model to use."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from app import errors, loaders, state
+
+if TYPE_CHECKING:
+    from budgetformer.checkpoint import Checkpoint
+
+
+def pick_model(key: str) -> Checkpoint | None:
+    """Draw the model picker in the sidebar and load what is picked.
+
+    Returns:
+        The model, or None where there is none to use; the page has then been told why.
+    """
+    names = loaders.model_names()
+    if not names:
+        errors.show(
+            "There is no model yet",
+            "Put a folder with a trained model (model.safetensors, config.json, tokenizer.json) "
+            "into checkpoints/ and reload this page.",
+        )
+        return None
+    default = state.DEFAULT_MODEL if state.DEFAULT_MODEL in names else names[0]
+    state.read_url(key, default)
+    asked = st.session_state[key]
+    if asked not in names:
+        errors.show(
+            "The model that was asked for is not here", f"{asked}; showing {default} instead"
+        )
+        st.session_state[key] = default
+    with st.sidebar:
+        name = st.selectbox(
+            "Model", names, key=key, help="The folders in checkpoints/.", persist_state="session"
+        )
+    state.write_url(key, default)
+    with errors.panel("This model cannot be used"):
+        checkpoint = loaders.checkpoint(name)
+        with st.sidebar:
+            st.html(f'<div class="bf-small">{_facts(checkpoint)}</div>')
+        return checkpoint
+    return None
+
+
+def _facts(checkpoint: Checkpoint) -> str:
+    config = checkpoint.config
+    kind = (
+        "chooses its heads for each text" if config.routed else "runs all its heads on every text"
+    )
+    lines = [
+        f"<b>{config.n_layers} × {config.n_heads}</b> layers × heads; {kind}",
+        f"Reads up to <b>{config.max_len}</b> tokens",
+        f"Decides between {html.escape(', '.join(config.labels))}",
+    ]
+    validation = checkpoint.metrics.get("validation")
+    if isinstance(validation, dict) and {"accuracy", "n"} <= validation.keys():
+        lines.append(
+            f"Right on <b>{float(validation['accuracy']):.1%}</b> of {int(validation['n']):,} "
+            "texts kept back from training (measured then)"
+        )
+    return "<br>".join(lines)
