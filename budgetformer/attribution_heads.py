@@ -63,9 +63,8 @@ def head_contributions(
     function = TargetFunction(checkpoint, trace, target)
     open_gates = function.heads.to(torch.float32).unsqueeze(0)  # (1, L, H)
     shut_gates = torch.zeros_like(open_gates)
-    values = integrate(function.at_gates, open_gates, shut_gates, n_steps, function.rows_per_batch)[
-        0
-    ]
+    rows = function.rows_per_batch
+    values = integrate(function.at_gates, open_gates, shut_gates, n_steps, rows)[0]  # (L, H)
     with torch.no_grad():
         value, baseline_value = function.at_gates(torch.cat([open_gates, shut_gates])).tolist()
     return HeadAttribution(
@@ -77,5 +76,6 @@ def head_contributions(
         baseline=NO_HEADS,
         n_steps=n_steps,
         n_forwards=HEAD_GATES.n_forwards(len(trace.words), n_steps),
-        head_values=tuple(tuple(row) for row in (values + 0.0).tolist()),  # no -0.0
+        # Adding zero turns the -0.0 of heads without influence into 0.0.
+        head_values=tuple(tuple(row) for row in (values + 0.0).tolist()),
     )

@@ -52,8 +52,15 @@ class Selection(NamedTuple):
         return self.heads.sum(dim=1)
 
 
-def masked_mean(x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
-    """Average over real tokens only: x̄ = Σ_t M_t X_t / Σ_t M_t (arXiv 2604.22583)."""
+def masked_mean(
+    x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None
+) -> Float[Tensor, "B D"]:
+    """Average over real tokens only: x̄ = Σ_t M_t X_t / Σ_t M_t (arXiv 2604.22583).
+
+    Without a mask every token is real.
+    """
+    if mask is None:
+        return x.mean(dim=1)
     weights = mask.unsqueeze(-1).to(x.dtype)
     return (x * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
@@ -72,16 +79,21 @@ class Router(nn.Module):
         self.scorer = nn.Linear(d_model, n_heads)
         nn.init.constant_(self.budget_out.bias, 1.0)
 
-    def forward(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Routing:
+    def forward(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None) -> Routing:
         """Return s, z and p for the input of a layer."""
+        if not torch.is_autocast_enabled(x.device.type):
+            return self._route(x, mask)
         # One vector an example costs next to nothing, and bf16 would be too coarse for s.
         with torch.autocast(x.device.type, enabled=False):
-            summary = masked_mean(x, mask)  # (B, D)
-            hidden = nn.functional.gelu(self.budget_hidden(summary))  # (B, d_router)
-            budget = torch.sigmoid(self.budget_out(hidden)).squeeze(-1)  # (B,)
-            scores = self.scorer(summary)  # (B, H)
-            if self.fixed_budget:
-                budget = torch.full_like(budget, self.fixed_budget)
+            return self._route(x, mask)
+
+    def _route(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None) -> Routing:
+        summary = masked_mean(x, mask)  # (B, D)
+        hidden = nn.functional.gelu(self.budget_hidden(summary))  # (B, d_router)
+        budget = torch.sigmoid(self.budget_out(hidden)).squeeze(-1)  # (B,)
+        scores = self.scorer(summary)  # (B, H)
+        if self.fixed_budget:
+            budget = torch.full_like(budget, self.fixed_budget)
         return Routing(budget, scores, torch.softmax(scores / self.temperature, dim=-1))
 
 

@@ -69,7 +69,7 @@ def model_card(name: str, config: ModelConfig, metrics: dict[str, Any]) -> str:
             train_command(name, training),
             "```",
             "",
-            "The same command gives the same weights on the same processor with one thread.",
+            "With one thread on one kind of processor, training is deterministic.",
             "",
         ]
     )
@@ -82,7 +82,7 @@ def train_command(name: str, training: dict[str, Any]) -> str:
     for option in ("init", "warm_start", "teacher"):
         if training.get(option):
             words += [f"--{option.replace('_', '-')}", training[option]]
-    defaults = {f.name: f.default for cls in (TrainConfig, ModelConfig) for f in fields(cls)}
+    defaults = {f.name: f.default for cls in (ModelConfig, TrainConfig) for f in fields(cls)}
     for option, value in {**training["model"], **training["train"]}.items():
         if value != defaults.get(option):
             words += [f"--{option.replace('_', '-')}", str(value)]

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from budgetformer.attention import BudgetedAttention
 from budgetformer.budget import Router, Routing, Selection, masked_mean
 from budgetformer.config import ModelConfig
+from budgetformer.executor import PIECE_TOKENS
 from budgetformer.policies import Policy, all_heads, predicted
 
 LAYER_NORM_EPS = 1e-12  # BERT's value
@@ -64,6 +65,19 @@ class Embedding(nn.Module):
         return embedded
 
 
+class FeedForward(nn.Sequential):
+    """Two linear layers with a GELU between them."""
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """Expand, bend and contract each token."""
+        expand, bend, contract = self
+        hidden = expand(x)
+        # The widest tensor of the model: a second one of its size costs as much as the GELU.
+        hidden = bend(hidden) if torch.is_grad_enabled() else torch.ops.aten.gelu_(hidden)
+        contracted: Tensor = contract(hidden)
+        return contracted
+
+
 class Layer(nn.Module):
     """One encoder layer: router, budgeted attention, feed-forward."""
 
@@ -75,7 +89,7 @@ class Layer(nn.Module):
         self.router = Router(config) if config.routed else None
         self.attention = BudgetedAttention(config.d_model, config.n_heads, config.output_scale)
         self.attention_norm = nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPS)
-        self.feed_forward = nn.Sequential(
+        self.feed_forward = FeedForward(
             nn.Linear(config.d_model, config.d_ff),
             nn.GELU(),
             nn.Linear(config.d_ff, config.d_model),
@@ -83,7 +97,7 @@ class Layer(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPS)
         self.dropout = nn.Dropout(config.dropout)
 
-    def route(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"]) -> Routing:
+    def route(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None) -> Routing:
         """Return s, z and p; a dense layer has s = 1 and no preference among heads."""
         if self.router is not None:
             routing: Routing = self.router(x, mask)
@@ -94,7 +108,7 @@ class Layer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T D"],
-        mask: Bool[Tensor, "B T"],
+        mask: Bool[Tensor, "B T"] | None,
         index: int,
         policy: Policy,
         skip: bool,
@@ -106,13 +120,26 @@ class Layer(nn.Module):
         attended = self.attention(attention_input, mask, selection, skip)
         if selection.offset is not None:
             attended = attended + selection.offset.unsqueeze(1)
-        x = x + self.dropout(attended)
-        if self.pre_norm:
-            x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-        else:
+        x = x + self._drop(attended)
+        if not self.pre_norm:
             x = self.attention_norm(x)
-            x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        n_tokens = x.shape[0] * x.shape[1]
+        if torch.is_grad_enabled() or n_tokens <= PIECE_TOKENS:
+            x = self._feed(x)
+        else:
+            for piece in torch.split(x.view(n_tokens, -1), PIECE_TOKENS):
+                piece.copy_(self._feed(piece))
         return x, LayerOutput(routing, selection)
+
+    def _drop(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        # A call of the module that does nothing takes as long as an addition.
+        return self.dropout(x) if self.training else x
+
+    def _feed(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        if self.pre_norm:
+            return x + self._drop(self.feed_forward(self.feed_forward_norm(x)))
+        fed: Tensor = self.feed_forward_norm(x + self._drop(self.feed_forward(x)))
+        return fed
 
 
 class BudgetFormer(nn.Module):
@@ -166,10 +193,11 @@ class BudgetFormer(nn.Module):
     ) -> ModelOutput:
         """Classify token vectors: what attributions differentiate."""
         policy = policy or self.own_policy
+        real = None if bool(mask.all()) else mask
         x = self.embedding(tokens, segments)
         decisions = []
         for index, layer in enumerate(self.layers):
-            x, decision = layer(x, mask, index, policy, skip)
+            x, decision = layer(x, real, index, policy, skip)
             decisions.append(decision)
-        pooled = masked_mean(self.final_norm(x), mask)
+        pooled = masked_mean(self.final_norm(x), real)
         return ModelOutput(self.classifier(self.dropout(pooled)), decisions)

@@ -166,7 +166,9 @@ def test_no_word_moves_a_fixed_budget(
     model = make_model(vocab_size=tokenizer.vocab_size, fixed_heads=2)
     fixed = Checkpoint(model, tokenizer)
     trace = predict(fixed, TEXT)
-    with pytest.raises(ValueError, match="no word moves the mean budget s: .* always runs 2 of 4"):
+    with pytest.raises(
+        ValueError, match="no word moves the mean budget s: this model always runs 2"
+    ):
         integrated_gradients(fixed, trace, Target.mean_budget())
     assert any(integrated_gradients(fixed, trace, Target.score(0, 1)).word_values)
 
@@ -201,7 +203,7 @@ def test_integrated_gradients_are_a_riemann_sum(checkpoint: Checkpoint, target: 
     trace, model = predict(checkpoint, TEXT), double(checkpoint)
     table, ids = model.embedding.token.weight, list(trace.encoding.ids)
     start = table[baseline_ids(checkpoint, trace)].unsqueeze(0)
-    end, steps = table[ids].unsqueeze(0), 300
+    end, steps = table[ids].unsqueeze(0), 80
     wanted = torch.zeros(len(ids), dtype=torch.float64)
     for step in range(steps):
         point = (start + (step + 0.5) / steps * (end - start)).detach().requires_grad_()
@@ -271,7 +273,7 @@ def test_gradient_times_input_by_finite_differences(checkpoint: Checkpoint, targ
 def test_gradient_times_input_is_captums(checkpoint: Checkpoint) -> None:
     trace = predict(checkpoint, TEXT)
     ids = list(trace.encoding.ids)
-    tokens = checkpoint.model.embedding.token(torch.tensor([ids])).clone()
+    tokens = checkpoint.model.embedding.token(torch.tensor([ids])).clone().requires_grad_()
     wanted = InputXGradient(
         lambda x: evaluate(checkpoint.model, TARGETS[1], ids, held(trace), x).unsqueeze(0)
     ).attribute(tokens)
@@ -298,17 +300,6 @@ def test_occlusion_is_a_loop_over_masked_texts(
     assert found.baseline_value == pytest.approx(base, abs=1e-5)
     assert found.completeness_error == pytest.approx(sum(wanted) - (value - base), abs=1e-4)
     assert found.heads.startswith("heads held" if hold_heads else "heads chosen anew")
-
-
-def test_occlusion_is_what_predict_says_of_a_masked_text(checkpoint: Checkpoint) -> None:
-    """A word outside the vocabulary of one piece: [UNK] in place of [MASK] would not do."""
-    trace = predict(checkpoint, TEXT)
-    found = occlusion(checkpoint, trace, Target.mean_budget(), hold_heads=False)
-    for word, value in enumerate(found.word_values):
-        ids = torch.tensor([masked(checkpoint, trace, [word])])
-        output = checkpoint.model(ids, torch.ones_like(ids, dtype=torch.bool))
-        mean = sum(layer.routing.budget.item() for layer in output.layers) / 2
-        assert value == pytest.approx(trace.mean_budget - mean, abs=1e-6)
 
 
 def test_occlusion_reports_its_progress(
@@ -399,7 +390,7 @@ def test_class_and_budget_side_by_side(pair_checkpoint: Checkpoint) -> None:
     assert both.class_map == integrated_gradients(pair_checkpoint, trace, n_steps=8)
     budget = integrated_gradients(pair_checkpoint, trace, Target.mean_budget(), n_steps=8)
     assert both.budget_map == budget
-    assert [word.text for word in both.words] == "A good film the story isn't bad".split()
+    assert " ".join(word.text for word in both.words) == "A good film the story isn't bad"
     assert [word.segment for word in both.words] == [0, 0, 0, 1, 1, 1, 1]
     assert tuple(word.class_value for word in both.words) == both.class_map.word_values
     assert tuple(word.budget_value for word in both.words) == budget.word_values
@@ -553,17 +544,17 @@ def test_words_are_counted_half_up() -> None:
 
 def explain(checkpoint: Checkpoint, text: str) -> list[object]:
     trace = predict(checkpoint, text)
-    maps = [method(checkpoint, trace, target) for method in METHODS for target in TARGETS[::2]]
+    maps = [method(checkpoint, trace, target) for method in METHODS for target in TARGETS[1:5:3]]
     heads = head_contributions(checkpoint, trace, Target.mean_budget(), n_steps=8)
     return [*maps, heads, faithfulness(checkpoint, trace, maps[0], n_draws=2)]
 
 
 def test_threads_do_not_disturb_each_other(checkpoint: Checkpoint) -> None:
-    texts = [TEXT, "a bad film", "the story is fine, not boring", "good"] * 2
+    texts = [TEXT, "a bad film", "the story is fine, not boring", "good"]
     alone = [explain(checkpoint, text) for text in texts]
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda text: explain(checkpoint, text), texts))
-    assert together == alone
+        together = list(pool.map(lambda text: explain(checkpoint, text), texts * 2))
+    assert together == alone * 2
 
 
 def test_the_shared_model_is_left_as_it_was(checkpoint: Checkpoint) -> None:

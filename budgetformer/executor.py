@@ -1,0 +1,165 @@
+"""The skipping form of attention: the executed heads of each example and no others.
+
+Every way below gives the masked form's answer; the shape decides which is the fastest:
+
+- every head for every example: ordinary attention, one product for many examples;
+- one text, or long ones: example by example, so that heads and lengths may differ as they like;
+- many short texts: the examples with the same k together, since one of their products takes less
+  time than a call from Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+# Tokens computed at a time: what belongs to more of them leaves a core's cache.
+PIECE_TOKENS = 512
+# Gathered weights at a time, for the same reason.
+PIECE_BYTES = 2**20
+# Multiply-adds of one head's input projection from which a product of its own beats gathering its
+# weights beside those of other heads.
+OWN_PRODUCT = 700_000
+
+
+class HeadWeights(NamedTuple):
+    """The weights of attention, head by head."""
+
+    qkv: Float[Tensor, "H three_d_head D"]
+    qkv_bias: Float[Tensor, "H three_d_head"]
+    out: Float[Tensor, "H d_head D"]
+    out_bias: Float[Tensor, " D"]
+
+
+def run_heads(
+    x: Float[Tensor, "B T D"],
+    mask: Bool[Tensor, "B T"] | None,
+    heads: Bool[Tensor, "B H"],
+    weights: HeadWeights,
+    scaled: bool,
+) -> Float[Tensor, "B T D"]:
+    """Attend with each example's heads.
+
+    Args:
+        x: the layer's input.
+        mask: True at real tokens; None without padding.
+        heads: the heads of each example.
+        weights: of all heads.
+        scaled: multiply by √(H/k).
+    """
+    chosen = [[head for head, runs in enumerate(row) if runs] for row in heads.tolist()]
+    n_heads, width, d_model = weights.qkv.shape
+    key_mask = None if mask is None else mask[:, None, None, :]  # (B, 1, 1, T)
+    if min(map(len, chosen)) == n_heads:
+        return _all_heads(x, key_mask, weights)
+    if len(x) == 1 or x.shape[1] * width * d_model >= OWN_PRODUCT:
+        return _one_by_one(x, key_mask, chosen, weights, scaled)
+    return _by_count(x, key_mask, chosen, weights, scaled)
+
+
+def attend(
+    qkv: Float[Tensor, "B k T three_d_head"],
+    key_mask: Bool[Tensor, "B 1 1 T"] | None,
+    dtype: torch.dtype,
+) -> Float[Tensor, "B T k_d_head"]:
+    """Attend within each head and put the heads side by side."""
+    # Four axes: with three torch leaves its fused kernel.
+    query, key, value = qkv.chunk(3, dim=-1)  # (B, k, T, d_head) each
+    if query.dtype == dtype:
+        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=key_mask)
+    else:
+        # Under autocast the projections ran in bf16, but on CPUs bf16 attention is the slower one.
+        with torch.autocast(qkv.device.type, enabled=False):
+            attended = F.scaled_dot_product_attention(
+                query.to(dtype), key.to(dtype), value.to(dtype), attn_mask=key_mask
+            )
+    return attended.transpose(1, 2).flatten(2)
+
+
+def _all_heads(
+    x: Float[Tensor, "B T D"], key_mask: Bool[Tensor, "B 1 1 T"] | None, weights: HeadWeights
+) -> Float[Tensor, "B T D"]:
+    n_heads, width, _ = weights.qkv.shape
+    qkv_weight, qkv_bias = weights.qkv.flatten(0, 1), weights.qkv_bias.flatten()
+    out_weight = weights.out.flatten(0, 1).t()
+    outputs = []
+    for part in _parts(len(x), PIECE_TOKENS // x.shape[1]):
+        qkv = (
+            F.linear(x[part], qkv_weight, qkv_bias)
+            .view(-1, x.shape[1], n_heads, width)
+            .transpose(1, 2)
+        )
+        attended = attend(qkv, None if key_mask is None else key_mask[part], x.dtype)
+        outputs.append(F.linear(attended, out_weight, weights.out_bias))
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+def _one_by_one(
+    x: Float[Tensor, "B T D"],
+    key_mask: Bool[Tensor, "B 1 1 T"] | None,
+    chosen: Sequence[Sequence[int]],
+    weights: HeadWeights,
+    scaled: bool,
+) -> Float[Tensor, "B T D"]:
+    """Example by example, each with its own heads."""
+    n_heads, width, d_model = weights.qkv.shape
+    own_product = x.shape[1] * width * d_model >= OWN_PRODUCT
+    outputs = []
+    for row, heads in enumerate(chosen):
+        index = torch.tensor(heads, device=x.device)
+        if own_product or len(heads) == 1:
+            products = [F.linear(x[row], weights.qkv[h], weights.qkv_bias[h]) for h in heads]
+            qkv = torch.stack(products)  # (k, T, 3·d_head)
+        else:
+            weight = weights.qkv.index_select(0, index).flatten(0, 1)
+            bias = weights.qkv_bias.index_select(0, index).flatten()
+            qkv = F.linear(x[row], weight, bias).view(-1, len(heads), width).transpose(0, 1)
+        row_mask = None if key_mask is None else key_mask[row : row + 1]
+        attended = attend(qkv.unsqueeze(0), row_mask, x.dtype)[0]  # (T, k·d_head)
+        out_weight = weights.out.index_select(0, index).flatten(0, 1)
+        scale = math.sqrt(n_heads / len(heads)) if scaled else 1
+        outputs.append(torch.addmm(weights.out_bias, attended, out_weight, alpha=scale))
+    return outputs[0].unsqueeze(0) if len(outputs) == 1 else torch.stack(outputs)
+
+
+def _by_count(
+    x: Float[Tensor, "B T D"],
+    key_mask: Bool[Tensor, "B 1 1 T"] | None,
+    chosen: Sequence[Sequence[int]],
+    weights: HeadWeights,
+    scaled: bool,
+) -> Float[Tensor, "B T D"]:
+    """The examples with the same k together, each with its heads' weights gathered."""
+    n_heads, width, d_model = weights.qkv.shape
+    length = x.shape[1]
+    out = torch.empty_like(x)
+    for k in set(map(len, chosen)):
+        same = [row for row, heads in enumerate(chosen) if len(heads) == k]
+        n_bytes = k * width * d_model * x.element_size()
+        for part in _parts(len(same), min(PIECE_TOKENS // length, PIECE_BYTES // n_bytes)):
+            rows = torch.tensor(same[part], device=x.device)
+            index = torch.tensor([h for row in same[part] for h in chosen[row]], device=x.device)
+            weight = weights.qkv.index_select(0, index).view(len(rows), k * width, d_model)
+            bias = weights.qkv_bias.index_select(0, index).view(len(rows), 1, k * width)
+            qkv = torch.bmm(x.index_select(0, rows), weight.transpose(1, 2)).add_(bias)
+            row_mask = None if key_mask is None else key_mask[rows]
+            attended = attend(
+                qkv.view(len(rows), length, k, width).transpose(1, 2), row_mask, x.dtype
+            )
+            weight = weights.out.index_select(0, index).view(len(rows), -1, d_model)
+            scale = math.sqrt(n_heads / k) if scaled else 1
+            output = torch.baddbmm(weights.out_bias, attended, weight, alpha=scale)
+            out.index_copy_(0, rows, output.to(x.dtype))
+    return out
+
+
+def _parts(n: int, size: int) -> list[slice]:
+    """Cut n rows into parts of `size` rows, at least one each."""
+    size = max(1, size)
+    return [slice(start, start + size) for start in range(0, n, size)]
