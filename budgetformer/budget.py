@@ -11,6 +11,7 @@ gate below is ours.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -21,7 +22,8 @@ from budgetformer.config import ModelConfig, Rounding
 
 # s·H is nudged before rounding, so that a budget of exactly k/H gives k in floating point too.
 ROUNDING_SLACK = 1e-5
-BISECTION_STEPS = 30
+# A bracket of some 50 shrinks to 5e-5; the Newton step after it squares that.
+BISECTION_STEPS = 20
 
 
 class Routing(NamedTuple):
@@ -150,7 +152,7 @@ def training_selection(
     tau: float,
     noise: float,
     generator: torch.Generator,
-    more_heads: Int[Tensor, " B"] | None = None,
+    given_k: Callable[[Int[Tensor, " B"]], Int[Tensor, " B"]] | None = None,
 ) -> Selection:
     """Choose heads as inference does, with the soft gate's gradient (straight-through).
 
@@ -162,8 +164,8 @@ def training_selection(
         tau: temperature of the soft gate.
         noise: standard deviation of the noise on the scores.
         generator: where rounding and noise draw from.
-        more_heads: heads to add to k (or take away) for each example; the gate then has the
-            gradient of the scores only, since s did not decide.
+        given_k: turns the rounded s·H into another k, within [1, H] after clamping; the gate then
+            has the gradient of the scores only, since s did not decide.
     """
     n_heads = routing.scores.shape[1]
     shape, device = routing.scores.shape, routing.scores.device
@@ -171,8 +173,8 @@ def training_selection(
     chance = torch.rand(shape[:1], generator=generator, device=device)
     k = torch.floor(routing.budget.detach() * n_heads + chance).long()
     budget = routing.budget
-    if more_heads is not None:
-        k = k + more_heads
+    if given_k is not None:
+        k = given_k(k)
         budget = (k.clamp(1, n_heads) / n_heads).clamp(max=1 - 0.5 / n_heads)
     heads = top_heads(noisy, k.clamp(1, n_heads))
     soft = soft_top_k(noisy, budget, tau)

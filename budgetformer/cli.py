@@ -188,6 +188,8 @@ def _evaluate(args: argparse.Namespace) -> None:
     from budgetformer.checkpoint import METRICS
     from budgetformer.evaluate import evaluate, summarise
 
+    if args.save and args.limit:
+        raise ValueError("--save keeps figures of the whole split: leave --limit out")
     checkpoint, _, examples = _model_and_examples(args)
     figures = summarise(evaluate(checkpoint, examples, args.batch_size))
     if args.save:

@@ -19,6 +19,9 @@ from budgetformer.budget import Routing
 from budgetformer.config import TrainConfig
 from budgetformer.model import ModelOutput
 
+# The part of a training that comes before s has to be right.
+TRIAL = 1 / 3
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -30,6 +33,8 @@ class Schedule:
     """Standard deviation of the noise on head scores, falling linearly to 0."""
     budget_weight: float
     """Weight of the hinge (and of the alignment), rising over the first third."""
+    utility_weight: float
+    """0 in the first third, while every number of heads is tried, then 1."""
     entropy_weight: float
     """Weight of the head entropy: positive rewards it (explore), negative punishes it (exploit)."""
 
@@ -39,7 +44,8 @@ def schedule(config: TrainConfig, temperature: float, progress: float) -> Schedu
     return Schedule(
         tau=config.tau_start * (temperature / config.tau_start) ** progress,
         noise=config.score_noise * (1 - progress),
-        budget_weight=min(1.0, 3 * progress),
+        budget_weight=min(1.0, progress / TRIAL),
+        utility_weight=float(progress >= TRIAL),
         entropy_weight=config.entropy_weight * math.cos(math.pi * progress),
     )
 
@@ -111,32 +117,36 @@ def training_loss(
     task_losses = F.cross_entropy(logits, labels, reduction="none")
     loss = task_losses.mean()
     terms = {"task": loss}
+    if less is not None:
+        fewer = F.cross_entropy(less.logits.float(), labels, reduction="none")
+        loss = (loss + fewer.mean()) / 2
     if teacher is not None:
         terms["distillation"] = distillation(logits, teacher, config.distill_temperature)
         loss = torch.lerp(loss, terms["distillation"], config.distill_weight)
-    if config.objective != "dense":
-        routings = [layer.routing for layer in output.layers]
-        terms["budget"] = _mean(_hinge(routing, config) for routing in routings)
-        terms["entropy"] = _mean(head_entropy(routing.probabilities).mean() for routing in routings)
-        loss = loss + now.budget_weight * config.budget_weight * terms["budget"]
-        loss = loss - now.entropy_weight * terms["entropy"]
-        if less is not None:
-            fewer = F.cross_entropy(less.logits.float(), labels, reduction="none")
-            loss = (loss + fewer.mean()) / 2
-            gain = (fewer - task_losses).detach() / _extra_heads(output, less)
-            terms["gain"] = gain.mean()
-            terms["utility"] = _mean(
-                utility(routing.budget, gain, config.head_price) for routing in routings
-            )
-            n_heads = routings[0].scores.shape[1]
-            loss = loss + now.budget_weight * n_heads * terms["utility"]
-        if config.objective == "aligned":
-            target = rank_targets(task_losses.detach(), config.s_min, config.s_max)
-            terms["alignment"] = _mean(
-                (routing.budget - target).square().mean() for routing in routings
-            )
-            loss = loss + now.budget_weight * config.align_weight * terms["alignment"]
-    return loss, {name: float(value.detach()) for name, value in terms.items()}
+    if config.objective == "dense":
+        return loss, _numbers(terms)
+    routings = [layer.routing for layer in output.layers]
+    terms["budget"] = _mean(_hinge(routing, config) for routing in routings)
+    terms["entropy"] = _mean(head_entropy(routing.probabilities).mean() for routing in routings)
+    loss = loss + now.budget_weight * config.budget_weight * terms["budget"]
+    loss = loss - now.entropy_weight * terms["entropy"]
+    if config.objective == "aligned":
+        target = rank_targets(task_losses.detach(), config.s_min, config.s_max)
+        terms["alignment"] = _mean(
+            (routing.budget - target).square().mean() for routing in routings
+        )
+        loss = loss + now.budget_weight * config.align_weight * terms["alignment"]
+    if less is not None:
+        gain = (fewer - task_losses).detach() / _extra_heads(output, less)
+        terms["gain"] = gain.mean()
+        terms["utility"] = _mean(utility(r.budget, gain, config.head_price) for r in routings)
+        n_heads = routings[0].scores.shape[1]
+        loss = loss + now.utility_weight * n_heads * terms["utility"]
+    return loss, _numbers(terms)
+
+
+def _numbers(terms: dict[str, Tensor]) -> dict[str, float]:
+    return {name: float(value.detach()) for name, value in terms.items()}
 
 
 def _hinge(routing: Routing, config: TrainConfig) -> Float[Tensor, ""]:

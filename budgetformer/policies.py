@@ -110,11 +110,11 @@ def exploring(
     tau: float,
     noise: float,
     generator: torch.Generator,
-    more_heads: Int[Tensor, " B"] | None = None,
+    given_k: Callable[[Int[Tensor, " B"]], Int[Tensor, " B"]] | None = None,
 ) -> Policy:
     """The training choice: hard heads with the soft gate's gradient; see training_selection."""
 
     def choose(layer: int, routing: Routing) -> Selection:
-        return training_selection(routing, tau, noise, generator, more_heads)
+        return training_selection(routing, tau, noise, generator, given_k)
 
     return choose

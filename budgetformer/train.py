@@ -209,6 +209,11 @@ class Trainer:
             )
         assert output is not None
         loss, terms = training_loss(output, labels, self.config, now, teacher, less)
+        if not torch.isfinite(loss):
+            raise ValueError(
+                f"training diverged: the loss is {float(loss)} at step {self.step}; try a smaller "
+                f"--lr than {self.config.lr}"
+            )
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
@@ -233,13 +238,20 @@ class Trainer:
             return all_heads(), None
         if self.config.objective != "utility":
             return exploring(now.tau, now.noise, generator), None
+        if now.utility_weight == 0:
+            # Heads and scores first learn to be of use at every k; then gains mean something.
+            pair = torch.randint(1, self.model.config.n_heads + 1, (2, n), generator=generator)
+            fewer, more = pair.sort(dim=0).values
+            numbers = (lambda k: more, lambda k: fewer)
+        else:
+            step = torch.randint(1, MAX_UTILITY_STEP + 1, (n,), generator=generator)
+            numbers = (lambda k: k + step, lambda k: k - step)
         # Both passes draw the same noise, so the larger set of heads holds the smaller.
-        step = torch.randint(1, MAX_UTILITY_STEP + 1, (n,), generator=generator)
         twin = torch.Generator()
         twin.set_state(generator.get_state())
         return (
-            exploring(now.tau, now.noise, generator, step),
-            exploring(now.tau, now.noise, twin, -step),
+            exploring(now.tau, now.noise, generator, numbers[0]),
+            exploring(now.tau, now.noise, twin, numbers[1]),
         )
 
     def _drop_tokens(self, ids: Tensor, generator: torch.Generator) -> Tensor:
