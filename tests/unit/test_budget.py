@@ -242,10 +242,10 @@ def test_a_fixed_number_of_heads_is_every_budget() -> None:
 
 def test_more_and_fewer_heads_in_training() -> None:
     routing = _routing([0.5, 0.5, 0.05, 0.95], 8)  # s·H = 4, 4, 0.4, 7.6
-    more = torch.tensor([2, 1, 2, 2])
+    step = torch.tensor([2, 1, 2, 2])
     large, small = (
-        training_selection(routing, 1.0, 1.0, torch.Generator().manual_seed(0), step)
-        for step in (more, -more)
+        training_selection(routing, 1.0, 1.0, torch.Generator().manual_seed(0), given_k)
+        for given_k in (lambda k: k + step, lambda k: k - step)
     )
     assert large.executed_heads.tolist()[:2] == [6, 5] and large.executed_heads[3] == 8
     assert small.executed_heads.tolist()[:3] == [2, 3, 1]
@@ -258,7 +258,7 @@ def test_more_and_fewer_heads_in_training() -> None:
         1.0,
         0.0,
         torch.Generator().manual_seed(0),
-        torch.tensor([1, -1, 1, -1]),
+        lambda k: k + torch.tensor([1, -1, 1, -1]),
     )
     assert selection.gate is not None and selection.executed_heads.tolist() == [5, 3, 5, 3]
     weighted = (selection.gate * random(4, 8, seed=9)).sum()

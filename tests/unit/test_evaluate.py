@@ -9,9 +9,9 @@ import torch
 from scipy.stats import spearmanr
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from budgetformer import Checkpoint, evaluate, predict, summarise
+from budgetformer import Checkpoint, predict
 from budgetformer.data import Examples
-from budgetformer.evaluate import Records, length_batches
+from budgetformer.evaluate import Records, evaluate, length_batches, summarise
 from budgetformer.policies import Policy, all_heads, fixed_heads
 
 WORDS = ("a", "good", "film", "bad", "the", "story", "boring", "one", "two", "what", "yes", "no")

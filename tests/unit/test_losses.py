@@ -19,7 +19,7 @@ from budgetformer.losses import (
 )
 from budgetformer.model import LayerOutput, ModelOutput
 
-NOW = Schedule(tau=1.0, noise=0.0, budget_weight=0.5, entropy_weight=0.01)
+NOW = Schedule(tau=1.0, noise=0.0, budget_weight=0.5, utility_weight=1.0, entropy_weight=0.01)
 # Two examples, two classes, two layers, two heads.
 LOGITS = [[2.0, 0.0], [0.0, 1.0]]
 LABELS = torch.tensor([0, 0])
@@ -72,10 +72,12 @@ def test_distillation_by_hand() -> None:
 def test_schedule_at_known_moments() -> None:
     config = TrainConfig(tau_start=2.0, score_noise=1.5, entropy_weight=0.02)
     start, middle, end = (schedule(config, 0.5, progress) for progress in (0.0, 0.5, 1.0))
-    assert start == Schedule(tau=2.0, noise=1.5, budget_weight=0.0, entropy_weight=0.02)
+    assert start == Schedule(
+        tau=2.0, noise=1.5, budget_weight=0.0, utility_weight=0.0, entropy_weight=0.02
+    )
     assert middle.tau == pytest.approx(1.0)  # the geometric middle of 2 and 1/2
     assert middle.noise == pytest.approx(0.75)
-    assert middle.budget_weight == 1.0
+    assert middle.budget_weight == middle.utility_weight == 1.0
     assert middle.entropy_weight == pytest.approx(0.0, abs=1e-12)
     assert end.tau == pytest.approx(0.5)
     assert end.noise == 0.0
@@ -171,7 +173,7 @@ def test_the_utility_objective_by_hand() -> None:
         torch.zeros(2, 2, requires_grad=True),
         [LayerOutput(layer.routing, Selection(one)) for layer in less.layers],
     )
-    _, terms = training_loss(full, LABELS, config, NOW, less=less)
+    loss, terms = training_loss(full, LABELS, config, NOW, less=less)
     # Without information the loss is ln 2; the second head of each of two layers saved the rest.
     gain = [(math.log(2) - task) / 2 for task in TASK]
     assert terms["gain"] == pytest.approx(sum(gain) / 2, abs=1e-6)
@@ -179,3 +181,7 @@ def test_the_utility_objective_by_hand() -> None:
         sum(s * (0.05 - g) for s, g in zip(budget, gain, strict=True)) / 2 for budget in BUDGETS
     ]
     assert terms["utility"] == pytest.approx(sum(values) / 2, abs=1e-6)
+    # Both passes share the task loss; the hinge on the means is that of "paper-mean", .01/2.
+    wanted = (sum(TASK) / 2 + math.log(2)) / 2 + 0.5 * 2.0 * 0.005 - 0.01 * entropy()
+    wanted += 2 * sum(values) / 2
+    assert loss.item() == pytest.approx(wanted, abs=1e-6)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from scipy.stats import binom
 
-from budgetformer import Checkpoint, evaluate, load_dataset, predict, summarise
+from budgetformer import Checkpoint, load_dataset, predict
 from budgetformer.data import OFFLINE_TEST_ROWS
+from budgetformer.evaluate import evaluate, summarise
 
 FOLDER = Path(__file__).parents[2] / "checkpoints"
 ROWS = 300

@@ -10,9 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from budgetformer import Checkpoint, Run, TrainConfig, load_dataset, train
+from budgetformer import Checkpoint, TrainConfig, load_dataset
 from budgetformer.data import Dataset, Examples
-from budgetformer.train import Trainer, _lr_factor, _seed
+from budgetformer.evaluate import evaluate, summarise
+from budgetformer.train import Run, Trainer, _lr_factor, _seed, train
 
 MODEL = {
     "n_layers": 2,
@@ -64,8 +65,6 @@ def test_it_learns(data: Dataset, tmp_path: Path) -> None:
         "end",
     ]
     test = data.split("test")
-    from budgetformer import evaluate
-
     records = evaluate(Checkpoint.from_pretrained(tmp_path / "run"), test)
     # Sixteen texts that one word decides; at chance 15 right have a probability of 0.0003.
     assert records.correct.sum() >= 15
@@ -89,8 +88,6 @@ def test_what_a_finished_folder_holds(undisturbed: Path, data: Dataset) -> None:
     assert (events[0]["steps"], events[0]["steps_per_epoch"]) == (N_STEPS, 9)
     assert events[0]["train_rows"] == len(data.split("train")) == 137
     saved = Checkpoint.from_pretrained(undisturbed)
-    from budgetformer import evaluate, summarise
-
     figures = summarise(evaluate(saved, data.split("validation")))
     assert saved.metrics["validation"] == figures
     assert saved.metrics["training"]["rows"] == 137
