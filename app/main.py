@@ -24,6 +24,13 @@ explore = st.Page(
     help="Type a text and see how many attention heads the model runs for it, and which.",
 )
 
+compare = st.Page(
+    ROOT / "pages" / "compare.py",
+    title="Compare",
+    icon=":material/compare_arrows:",
+    help="Put two texts, or two models, side by side.",
+)
+
 
 def first_page() -> None:
     """Send visitors of / on, so that each page has one address; a default page has only /."""
@@ -32,7 +39,7 @@ def first_page() -> None:
 
 
 home = st.Page(first_page, title="BudgetFormer", default=True, visibility="hidden")
-page = st.navigation([home, explore])
+page = st.navigation([home, explore, compare])
 if page is not home:
     st.title(page.title)  # before the page's imports, which take seconds after a start
 with errors.panel("This page stopped"):

@@ -16,6 +16,18 @@ EXPLORE_TEXT = "explore_text"
 EXPLORE_TEXT_PAIR = "explore_text_pair"
 EXPLORE_EXAMPLE = "explore_example"
 EXPLORE_SHOW_SPECIAL = "explore_show_special"
+EXPLORE_PART = "explore_part"
+EXPLORE_LAYER = "explore_layer"
+EXPLORE_HEAD = "explore_head"
+EXPLORE_MAP_WORDS = "explore_map_words"
+EXPLORE_MAP_SPECIAL = "explore_map_special"
+EXPLORE_WHAT_IF = "explore_what_if"
+
+COMPARE_BY = "compare_by"
+COMPARE_MODEL = "compare_model"
+COMPARE_MODEL_B = "compare_model_b"
+COMPARE_A = ("compare_text", "compare_text_pair")
+COMPARE_B = ("compare_text_b", "compare_text_b_pair")
 
 DEFAULT_MODEL = "imdb"
 

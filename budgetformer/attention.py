@@ -12,11 +12,10 @@ import math
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from budgetformer.budget import Selection
 from budgetformer.config import OutputScale
-from budgetformer.executor import HeadWeights, attend, run_heads
+from budgetformer.executor import HeadWeights, all_heads, run_heads
 
 
 class BudgetedAttention(nn.Module):
@@ -53,30 +52,11 @@ class BudgetedAttention(nn.Module):
             selection: the heads of each example; a gate forces the masked form.
             skip: False runs the masked form without a gate, as a reference.
         """
+        weights = HeadWeights(self.qkv_weight, self.qkv_bias, self.out_weight, self.out_bias)
+        scaled = self.output_scale == "sqrt"
         if selection.gate is None and skip:
-            weights = HeadWeights(self.qkv_weight, self.qkv_bias, self.out_weight, self.out_bias)
-            return run_heads(x, mask, selection.heads, weights, self.output_scale == "sqrt")
-        key_mask = None if mask is None else mask[:, None, None, :]  # (B, 1, 1, T)
-        scale = self._scale(selection).to(x.dtype)  # (B,)
-        gate = selection.heads if selection.gate is None else selection.gate
-        return self._masked(x, key_mask, gate.to(x.dtype) * scale.unsqueeze(-1))
-
-    def _scale(self, selection: Selection) -> Float[Tensor, " B"]:
-        k = selection.executed_heads
-        if self.output_scale == "none":
-            return torch.ones_like(k, dtype=torch.float32)
-        return torch.sqrt(selection.heads.shape[1] / k)
-
-    def _masked(
-        self,
-        x: Float[Tensor, "B T D"],
-        key_mask: Bool[Tensor, "B 1 1 T"] | None,
-        gate: Float[Tensor, "B H"],
-    ) -> Float[Tensor, "B T D"]:
-        """Compute every head and multiply its output by its gate."""
-        d_head = self.out_weight.shape[1]
-        qkv = F.linear(x, self.qkv_weight.flatten(0, 1), self.qkv_bias.flatten())
-        qkv = qkv.view(*x.shape[:2], -1, 3 * d_head).transpose(1, 2)  # (B, H, T, 3·d_head)
-        heads = attend(qkv, key_mask, x.dtype).view(*x.shape[:2], -1, d_head)  # (B, T, H, d_head)
-        gated = (heads * gate[:, None, :, None]).flatten(2)
-        return F.linear(gated, self.out_weight.flatten(0, 1).t(), self.out_bias)
+            return run_heads(x, mask, selection.heads, weights, scaled)
+        gate = (selection.heads if selection.gate is None else selection.gate).to(x.dtype)
+        if scaled:
+            gate = gate * torch.sqrt(gate.shape[1] / selection.executed_heads).unsqueeze(1)
+        return all_heads(x, None if mask is None else mask[:, None, None, :], weights, gate)

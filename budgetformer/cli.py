@@ -1,4 +1,4 @@
-"""Command line: predict, evaluate, sweep, adaptivity and train.
+"""Command line: predict, evaluate, sweep, adaptivity, bench and train.
 
 Results go to standard output; with --json each is one JSON object a line. Words for people count
 layers and heads from 1, as the app does; JSON counts from 0, as lists do. Errors go to standard
@@ -78,6 +78,7 @@ def _parser() -> Parser:
     _add_evaluate(commands.add_parser("evaluate", help="measure a model on a data set"))
     _add_sweep(commands.add_parser("sweep", help="run a model under forced budgets and policies"))
     _add_adaptivity(commands.add_parser("adaptivity", help="does s follow difficulty, and pay?"))
+    _add_bench(commands.add_parser("bench", help="time skipping against the dense twin"))
     _add_train(commands.add_parser("train", help="train a model"))
     return parser
 
@@ -118,6 +119,12 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--save", action="store_true", help="keep the figures in metrics.json")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=_evaluate)
+
+
+def _add_bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", help="checkpoint folder or Hub id; random models when left out")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.set_defaults(run=_bench)
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
@@ -244,6 +251,20 @@ def _adaptivity(args: argparse.Namespace) -> None:
         references["dense"] = evaluate(Checkpoint.from_pretrained(args.reference), examples)
     found = report(checkpoint, examples, references, args.seed)
     print(json.dumps(found, indent=None if args.json else 2))
+
+
+def _bench(args: argparse.Namespace) -> None:
+    from budgetformer.checkpoint import Checkpoint
+    from budgetformer.timing import bench, bench_checkpoint
+
+    rows = []
+    timings = bench_checkpoint(Checkpoint.from_pretrained(args.model)) if args.model else bench()
+    for row in timings:
+        rows.append(row.to_dict())
+        if not args.json:
+            print(row, flush=True)
+    if args.json:
+        _print_json({"rows": rows})
 
 
 def _train(args: argparse.Namespace) -> None:

@@ -57,7 +57,7 @@ def run_heads(
     n_heads, width, d_model = weights.qkv.shape
     key_mask = None if mask is None else mask[:, None, None, :]  # (B, 1, 1, T)
     if min(map(len, chosen)) == n_heads:
-        return _all_heads(x, key_mask, weights)
+        return all_heads(x, key_mask, weights)
     if len(x) == 1 or x.shape[1] * width * d_model >= OWN_PRODUCT:
         return _one_by_one(x, key_mask, chosen, weights, scaled)
     return _by_count(x, key_mask, chosen, weights, scaled)
@@ -82,21 +82,25 @@ def attend(
     return attended.transpose(1, 2).flatten(2)
 
 
-def _all_heads(
-    x: Float[Tensor, "B T D"], key_mask: Bool[Tensor, "B 1 1 T"] | None, weights: HeadWeights
+def all_heads(
+    x: Float[Tensor, "B T D"],
+    key_mask: Bool[Tensor, "B 1 1 T"] | None,
+    weights: HeadWeights,
+    gate: Float[Tensor, "B H"] | None = None,
 ) -> Float[Tensor, "B T D"]:
+    """Compute every head, and multiply its output by its gate if there is one."""
     n_heads, width, _ = weights.qkv.shape
     qkv_weight, qkv_bias = weights.qkv.flatten(0, 1), weights.qkv_bias.flatten()
     out_weight = weights.out.flatten(0, 1).t()
     outputs = []
     for part in _parts(len(x), PIECE_TOKENS // x.shape[1]):
-        qkv = (
-            F.linear(x[part], qkv_weight, qkv_bias)
-            .view(-1, x.shape[1], n_heads, width)
-            .transpose(1, 2)
-        )
-        attended = attend(qkv, None if key_mask is None else key_mask[part], x.dtype)
-        outputs.append(F.linear(attended, out_weight, weights.out_bias))
+        qkv = F.linear(x[part], qkv_weight, qkv_bias)  # (b, T, H·3·d_head)
+        qkv = qkv.view(-1, x.shape[1], n_heads, width).transpose(1, 2)
+        heads = attend(qkv, None if key_mask is None else key_mask[part], x.dtype)
+        if gate is not None:
+            gated = heads.view(-1, x.shape[1], n_heads, width // 3) * gate[part, None, :, None]
+            heads = gated.flatten(2)
+        outputs.append(F.linear(heads, out_weight, weights.out_bias))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
@@ -112,18 +116,16 @@ def _one_by_one(
     own_product = x.shape[1] * width * d_model >= OWN_PRODUCT
     outputs = []
     for row, heads in enumerate(chosen):
-        index = torch.tensor(heads, device=x.device)
-        if own_product or len(heads) == 1:
+        if own_product and len(heads) > 1:
             products = [F.linear(x[row], weights.qkv[h], weights.qkv_bias[h]) for h in heads]
             qkv = torch.stack(products)  # (k, T, 3·d_head)
         else:
-            weight = weights.qkv.index_select(0, index).flatten(0, 1)
-            bias = weights.qkv_bias.index_select(0, index).flatten()
-            qkv = F.linear(x[row], weight, bias).view(-1, len(heads), width).transpose(0, 1)
+            qkv = F.linear(x[row], _joined(weights.qkv, heads), _joined(weights.qkv_bias, heads))
+            qkv = qkv.view(-1, len(heads), width).transpose(0, 1)  # (k, T, 3·d_head)
         row_mask = None if key_mask is None else key_mask[row : row + 1]
         attended = attend(qkv.unsqueeze(0), row_mask, x.dtype)[0]  # (T, k·d_head)
-        out_weight = weights.out.index_select(0, index).flatten(0, 1)
         scale = math.sqrt(n_heads / len(heads)) if scaled else 1
+        out_weight = _joined(weights.out, heads)
         outputs.append(torch.addmm(weights.out_bias, attended, out_weight, alpha=scale))
     return outputs[0].unsqueeze(0) if len(outputs) == 1 else torch.stack(outputs)
 
@@ -157,6 +159,13 @@ def _by_count(
             output = torch.baddbmm(weights.out_bias, attended, weight, alpha=scale)
             out.index_copy_(0, rows, output.to(x.dtype))
     return out
+
+
+def _joined(weight: Tensor, heads: Sequence[int]) -> Tensor:
+    """Put the rows of some heads under one another; those of one head are no copy."""
+    if len(heads) == 1:
+        return weight[heads[0]]
+    return torch.cat([weight[head] for head in heads])
 
 
 def _parts(n: int, size: int) -> list[slice]:

@@ -4,15 +4,46 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import errors, loaders, state
-from app.components import examples, heads, models, prediction, tokens, words
+from app import errors, state
+from app.components import (
+    attention,
+    examples,
+    heads,
+    meter,
+    models,
+    prediction,
+    router,
+    tokens,
+    what_if,
+    why,
+)
+from budgetformer.checkpoint import Checkpoint
 from budgetformer.trace import Trace, predict
+
+PARTS = {"see": "See", "what-if": "What if", "why": "Why"}
+
+
+# What is chosen in a part redraws that part alone.
+@st.fragment
+def see(model: Checkpoint, trace: Trace) -> None:
+    with errors.panel("This part could not be drawn"):
+        picked = attention.picked_head(trace, "explore")
+        heads.budgets_and_heads(model.config, trace, "explore", picked)
+        if model.config.routed:
+            st.space("small")
+            router.section(model, trace)
+        st.space("small")
+        attention.section(model, trace, "explore", picked)
+        st.space("small")
+        meter.section(model, trace, "explore")
+        st.space("small")
+        tokens.section(model, trace)
+
 
 st.markdown(
     "A BudgetFormer decides for each text **how many** of its attention heads to run in each "
     "layer, and **which**, and skips the others. Give it a text and look at what it decides."
 )
-
 model = models.pick_model(state.EXPLORE_MODEL)
 text, pair = examples.text_input(model.config.n_segments if model else 1)
 if model is None:
@@ -30,37 +61,24 @@ if trace is None:
 
 tokens.notices(trace)
 prediction.cards(model, trace)
-heads.budgets_and_heads(model.config, trace, "explore")
 
-st.subheader(
-    "Which words the answer hangs on",
-    help="Integrated gradients: the model's score is followed from a text in which every word is "
-    "masked to yours, and each word gets its share of the change. It says what moved the score, "
-    "not why.",
+state.read_url(state.EXPLORE_PART, "see")
+if st.session_state[state.EXPLORE_PART] not in PARTS:
+    st.session_state[state.EXPLORE_PART] = "see"
+part = st.segmented_control(
+    "Part of the page",
+    list(PARTS),
+    format_func=PARTS.__getitem__,
+    key=state.EXPLORE_PART,
+    required=True,
+    label_visibility="collapsed",
+    persist_state="session",
 )
-# The slowest part comes last, into a place kept for it, so that nothing waits for it.
-words_place = st.container()
-st.space("small")
-
-with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
-    st.subheader(
-        "What the model read",
-        help="Tokens: the pieces of words that the model knows. A long or rare word is read in "
-        "several; “##” marks a piece inside a word.",
-        width="content",
-    )
-    show_special = st.toggle(
-        "Show special tokens",
-        value=True,
-        key=state.EXPLORE_SHOW_SPECIAL,
-        help="[CLS] and [SEP] are put round every text. They count, and the model reads them.",
-        persist_state="session",
-    )
-st.markdown(
-    f"**{len(trace.encoding.ids)} of {model.config.max_len}** tokens. Joined pieces belong to one "
-    "word."
-)
-tokens.strip(trace, show_special)
-
-with words_place, st.spinner("Finding the words that count …"):
-    words.coloured_words(trace, loaders.attribution(model, trace))
+state.write_url(state.EXPLORE_PART, "see")
+# Only the part that is looked at is computed.
+if part == "see":
+    see(model, trace)
+elif part == "what-if":
+    what_if.section(model, trace, "explore_if")
+else:
+    why.section(model, trace, "explore")

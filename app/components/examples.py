@@ -33,7 +33,7 @@ EXAMPLES = (
     ),
     Example(
         "Negated",
-        "“Not” turns the good words round. Look at the colours of “not” and of what follows it.",
+        "“Not” turns the good words round. See Why: the colours of “not” and of what follows it.",
         "This is not a good film. It isn't funny, it isn't clever, and nobody in it is worth "
         "caring about.",
     ),
@@ -97,7 +97,7 @@ EXAMPLES = (
     ),
     Example(
         "Contradicts",
-        "One word is enough to make both impossible at once. Is it the word that counts below?",
+        "One word makes both impossible at once. Is it the word that counts, under Why?",
         "Two boys are playing football in the rain.",
         "The two boys are asleep in bed.",
     ),
@@ -128,12 +128,12 @@ def text_input(n_segments: int) -> tuple[str, str | None]:
         if bool(example.text_pair) == (n_segments == 2)
     }
     first = next(iter(examples.values()))
-    text = _text_area(
+    text = text_area(
         "First text" if n_segments == 2 else "Your text", state.EXPLORE_TEXT, first.text
     )
     pair = None
     if n_segments == 2:
-        pair = _text_area("Second text", state.EXPLORE_TEXT_PAIR, first.text_pair)
+        pair = text_area("Second text", state.EXPLORE_TEXT_PAIR, first.text_pair)
     shown = next(
         (e for e in examples.values() if (e.text, e.text_pair) == (text, pair or "")), None
     )
@@ -150,7 +150,8 @@ def text_input(n_segments: int) -> tuple[str, str | None]:
     return text, pair
 
 
-def _text_area(label: str, key: str, default: str) -> str:
+def text_area(label: str, key: str, default: str) -> str:
+    """Draw a text box whose text is part of the page's address."""
     state.read_url(key, default)
     text = st.text_area(
         label,

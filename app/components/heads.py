@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import streamlit as st
 
 from budgetformer.config import ModelConfig
-from budgetformer.figures.budgets import budget_bars, budget_bars_alt
+from budgetformer.figures.budgets import budget_bars, budget_bars_alt, plain
 from budgetformer.figures.heads import MOST_HEADS_WITH_TEXT, head_grid, head_grid_alt
+from budgetformer.routing_view import Boundary, boundaries
 from budgetformer.trace import Trace
 
 ROUNDED = {"floor": "rounded down", "nearest": "rounded", "ceil": "rounded up"}
 PLAIN_CHART = {"displayModeBar": False}
 
+Head = tuple[int, int]
+"""(layer, head), both from 0; screens add one."""
 
-def budgets_and_heads(config: ModelConfig, trace: Trace, key: str) -> None:
+
+def budgets_and_heads(
+    config: ModelConfig, trace: Trace, key: str, picked: Head | None = None
+) -> None:
     """Draw both charts side by side; for a dense model, say why there are none."""
     if not config.routed:
         st.subheader("How many heads, and which")
@@ -24,10 +32,7 @@ def budgets_and_heads(config: ModelConfig, trace: Trace, key: str) -> None:
             icon=":material/info:",
         )
         return
-    budgets = [layer.budget for layer in trace.layers]
-    executed = [layer.k for layer in trace.layers]
-    probabilities = [layer.head_probabilities for layer in trace.layers]
-    heads = [layer.heads for layer in trace.layers]
+    near = boundaries(trace, config)
     left, right = st.columns(2, gap="medium")
     with left:
         st.subheader(
@@ -41,12 +46,8 @@ def budgets_and_heads(config: ModelConfig, trace: Trace, key: str) -> None:
             f"a whole number **k** of them (orange mark): s·H {ROUNDED[config.rounding]}, but "
             "never less than one."
         )
-        st.plotly_chart(
-            budget_bars(budgets, executed, config.n_heads),
-            key=f"{key}_budgets",
-            config=PLAIN_CHART,
-            alt=budget_bars_alt(budgets, executed, config.n_heads),
-        )
+        budgets(config, trace, key)
+        st.html(_boundary_lines(near, config))
     with right:
         st.subheader(
             "Which heads",
@@ -56,14 +57,114 @@ def budgets_and_heads(config: ModelConfig, trace: Trace, key: str) -> None:
         )
         st.markdown(
             "Each number is the preference **p** for a head, in percent of its layer. The **k** "
-            "most preferred heads run (framed, with a tick); the others are skipped."
+            "most preferred heads run (framed, with a tick); the others are skipped. Click one to "
+            "see below where it looks."
             if config.n_heads <= MOST_HEADS_WITH_TEXT
             else "The deeper the blue, the stronger the preference **p** for a head. The **k** "
-            "most preferred heads of a layer run (framed); the others are skipped."
+            "most preferred heads of a layer run (framed); the others are skipped. Click one to "
+            "see below where it looks."
         )
-        st.plotly_chart(
-            head_grid(probabilities, heads, [layer.scores for layer in trace.layers]),
-            key=f"{key}_heads",
-            config=PLAIN_CHART,
-            alt=head_grid_alt(probabilities, heads),
-        )
+        ties = [(b.last, b.next) if b.near_tie and b.next is not None else () for b in near]
+        grid(trace, key, ties=ties, picked=picked)
+        st.html(_tie_lines(near))
+
+
+def budgets(config: ModelConfig, trace: Trace, key: str) -> None:
+    """Draw the budget bars."""
+    wanted = [layer.budget for layer in trace.layers]
+    executed = [layer.k for layer in trace.layers]
+    st.plotly_chart(
+        budget_bars(wanted, executed, config.n_heads),
+        key=f"{key}_budgets",
+        config=PLAIN_CHART,
+        alt=budget_bars_alt(wanted, executed, config.n_heads),
+    )
+
+
+def grid(
+    trace: Trace,
+    key: str,
+    *,
+    ties: Sequence[tuple[int, ...]] = (),
+    forced: Mapping[Head, bool] | None = None,
+    picked: Head | None = None,
+) -> None:
+    """Draw the head grid; `clicked` tells in the next run where it was clicked."""
+    probabilities = [layer.head_probabilities for layer in trace.layers]
+    heads = [layer.heads for layer in trace.layers]
+    st.plotly_chart(
+        head_grid(
+            probabilities,
+            heads,
+            [layer.scores for layer in trace.layers],
+            ties=ties,
+            forced=forced,
+            picked=picked,
+        ),
+        key=f"{key}_heads",
+        config=PLAIN_CHART,
+        alt=head_grid_alt(probabilities, heads),
+        on_select="rerun",
+        selection_mode="points",
+    )
+
+
+def clicked(chart: str, n_heads: int) -> Head | None:
+    """Return the head that was clicked since the last run, in a chart of L·H points.
+
+    Read before the charts are drawn, so that one run is enough; the seen selection is kept, since
+    it stays until the chart changes.
+    """
+    event = st.session_state.get(chart) or {}
+    points = event.get("selection", {}).get("points", [])
+    point = points[0].get("point_index") if points else None
+    seen, st.session_state[f"{chart}_seen"] = st.session_state.get(f"{chart}_seen"), point
+    return divmod(point, n_heads) if isinstance(point, int) and point != seen else None
+
+
+def head_name(head: Head) -> str:
+    return f"Layer {head[0] + 1}, head {head[1] + 1}"
+
+
+def _boundary_lines(near: tuple[Boundary, ...], config: ModelConfig) -> str:
+    return _lines(
+        [_boundary(i, b, config.n_heads, bool(config.fixed_heads)) for i, b in enumerate(near, 1)]
+    )
+
+
+def _boundary(layer: int, boundary: Boundary, n_heads: int, fixed: bool) -> str:
+    start = f"<b>Layer {layer}</b> asks for {plain(boundary.wanted)} heads"
+    if fixed:
+        return f"{start}, always: this model's budget is fixed."
+    parts = []
+    if boundary.up is not None:
+        parts.append(f"one more from {_heads(boundary.up * n_heads)} on")
+    if boundary.down is not None:
+        parts.append(f"one fewer below {_heads(boundary.down * n_heads)}")
+    flag = " <b>Near the boundary.</b>" if boundary.near_boundary else ""
+    return f"{start}: {', '.join(parts) or 'this layer has one head'}.{flag}"
+
+
+def _heads(change: float) -> str:
+    """Write a distance in heads, with a sign."""
+    digits = 2 if abs(change) >= 0.005 else 4
+    return f"{change:+.{digits}f}".replace("-", "−")
+
+
+def _tie_lines(near: tuple[Boundary, ...]) -> str:
+    lines = []
+    for layer, b in enumerate(near, 1):
+        if b.next is None:
+            lines.append(f"<b>Layer {layer}</b> runs all its heads: there is no cut.")
+        else:
+            flag = " <b>A near tie (≈).</b>" if b.near_tie else ""
+            lines.append(
+                f"<b>Layer {layer}</b>: head {b.last + 1} is the last that runs, head {b.next + 1} "
+                f"the first that does not; p differs by {100 * (b.probability_gap or 0):.1f} "
+                f"points.{flag}"
+            )
+    return _lines(lines)
+
+
+def _lines(lines: list[str]) -> str:
+    return f'<p class="bf-small">{"<br>".join(lines)}</p>'

@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from budgetformer.checkpoint import Checkpoint
 
 
-def pick_model(key: str) -> Checkpoint | None:
+def pick_model(
+    key: str, label: str = "Model", wanted: str = state.DEFAULT_MODEL
+) -> Checkpoint | None:
     """Draw the model picker in the sidebar and load what is picked.
+
+    Args:
+        key: of the widget, and its name in the address.
+        label: of the widget.
+        wanted: the model to start with, where it is there.
 
     Returns:
         The model, or None where there is none to use; the page has then been told why.
@@ -27,7 +34,7 @@ def pick_model(key: str) -> Checkpoint | None:
             "into checkpoints/ and reload this page.",
         )
         return None
-    default = state.DEFAULT_MODEL if state.DEFAULT_MODEL in names else names[0]
+    default = next((name for name in (wanted, state.DEFAULT_MODEL) if name in names), names[0])
     state.read_url(key, default)
     asked = st.session_state[key]
     if asked not in names:
@@ -37,7 +44,7 @@ def pick_model(key: str) -> Checkpoint | None:
         st.session_state[key] = default
     with st.sidebar:
         name = st.selectbox(
-            "Model", names, key=key, help="The folders in checkpoints/.", persist_state="session"
+            label, names, key=key, help="The folders in checkpoints/.", persist_state="session"
         )
     state.write_url(key, default)
     with errors.panel("This model cannot be used"):

@@ -43,8 +43,8 @@ def _classes(checkpoint: Checkpoint, trace: Trace) -> str:
     return _card(
         f"Answer of {checkpoint.path.name if checkpoint.path else 'the model'}",
         trace.label,
-        "Its probability for each class. They sum to 100%, and a high one is no proof of being "
-        "right.",
+        f"Its probability for each class; a high one is no proof of being right. Margin over "
+        f"{ranked[1][0]}: {points(ranked[0][1] - ranked[1][1])}.",
         rows,
     )
 
@@ -109,6 +109,20 @@ def percent(probability: float) -> str:
     if 0.9995 <= probability < 1:
         return "> 99.9%"
     return f"{probability:.1%}"
+
+
+def points(difference: float) -> str:
+    """Write a difference of probabilities in percentage points."""
+    return f"{100 * difference:.1f} points".replace("-", "−")
+
+
+def signed_points(difference: float) -> str:
+    """Write a difference of probabilities in percentage points, with its sign."""
+    return (
+        "0.0 points"
+        if abs(difference) < 5e-4
+        else f"{100 * difference:+.1f} points".replace("-", "−")
+    )
 
 
 def flop_text(count: int) -> str:

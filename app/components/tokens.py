@@ -6,6 +6,8 @@ import html
 
 import streamlit as st
 
+from app import state
+from budgetformer.checkpoint import Checkpoint
 from budgetformer.tokenizer import Encoding
 from budgetformer.trace import Trace
 
@@ -38,6 +40,31 @@ def notices(trace: Trace) -> None:
             f"{_count(len(unknown), 'word')} {verb} unknown to this model: {named}. It knows that "
             "something stands there, not what."
         )
+
+
+def section(checkpoint: Checkpoint, trace: Trace) -> None:
+    """Draw the tokens with the switch for special ones."""
+    with st.container(
+        horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"
+    ):
+        st.subheader(
+            "What the model read",
+            help="Tokens: the pieces of words that the model knows. A long or rare word is read in "
+            "several; “##” marks a piece inside a word.",
+            width="content",
+        )
+        show_special = st.toggle(
+            "Show special tokens",
+            value=True,
+            key=state.EXPLORE_SHOW_SPECIAL,
+            help="[CLS] and [SEP] are put round every text. They count, and the model reads them.",
+            persist_state="session",
+        )
+    st.markdown(
+        f"**{len(trace.encoding.ids)} of {checkpoint.config.max_len}** tokens. Joined pieces "
+        "belong to one word."
+    )
+    strip(trace, show_special)
 
 
 def strip(trace: Trace, show_special: bool) -> None:

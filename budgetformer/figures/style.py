@@ -9,6 +9,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 BLUE_RGB = "0, 114, 178"  # Okabe and Ito's blue and, darker, orange: safe for all colour vision
+BLUE = "#2a86c4"  # for lines on either page
 ORANGE = "#c87000"
 GRAY = "rgba(128, 140, 152, 0.35)"
 FAINT = "rgba(128, 140, 152, 0.14)"

@@ -4,76 +4,26 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
+from tests.app.explore import (
+    MODEL_KEY,
+    PAIR_KEY,
+    PART_KEY,
+    TEXT,
+    TEXT_KEY,
+    assert_no_result,
+    assert_result,
+    bodies,
+    open_page,
+    plain,
+    predict,
+    seen,
+)
 from tests.conftest import HOSTILE, ROOT
-
-TEXT = "A dull story, but the music is lovely and I didn't mind the ending."
-TEXT_KEY, PAIR_KEY, MODEL_KEY = "explore_text", "explore_text_pair", "explore_model"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def imported() -> None:
-    """AppTest's limit is for a page; the first import of these takes longer on a busy machine."""
-    import captum.attr  # noqa: F401
-
-    import budgetformer  # noqa: F401
-
-
-@pytest.fixture
-def models(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let the app find the models of every kind."""
-    from app import loaders
-
-    monkeypatch.setattr(loaders, "CHECKPOINTS", model_folder)
-    return model_folder
-
-
-def open_page(text: str | None = None, model: str | None = None, **query: str) -> AppTest:
-    at = AppTest.from_file(ROOT / "app" / "main.py", default_timeout=30)
-    for key, value in {TEXT_KEY: text, MODEL_KEY: model, **query}.items():
-        if value is not None:
-            at.query_params[key] = value
-    return at.switch_page("../pages/explore.py").run()
-
-
-def bodies(at: AppTest) -> str:
-    """All HTML of the page, as sent."""
-    return "\n".join(element.proto.body for element in at.get("html"))
-
-
-def seen(at: AppTest) -> str:
-    """What a reader sees of that HTML."""
-    return html.unescape(re.sub(r"<[^>]+>", "", bodies(at)))
-
-
-def plain(at: AppTest) -> str:
-    return "\n".join(element.value for element in at.text)
-
-
-def figure(at: AppTest, key: str) -> tuple[dict[str, Any], str]:
-    chart = next(c for c in at.get("plotly_chart") if f"-{key}" in c.proto.id)
-    return json.loads(chart.proto.spec), chart.proto.alt
-
-
-def predict(text: str, pair: str | None = None, model: Path = ROOT / "checkpoints" / "imdb") -> Any:
-    from budgetformer import Checkpoint
-    from budgetformer import predict as library
-
-    checkpoint = Checkpoint.from_pretrained(model)
-    return checkpoint.config, library(checkpoint, text, pair)
-
-
-def assert_no_result(at: AppTest) -> None:
-    assert not at.exception
-    assert not at.get("plotly_chart")
-    assert "Completeness error" not in seen(at)
 
 
 def test_the_first_visit_shows_a_result() -> None:
@@ -81,7 +31,7 @@ def test_the_first_visit_shows_a_result() -> None:
     assert not at.exception
     assert at.title[0].value == "Explore"
     assert len(at.text_area(TEXT_KEY).value) > 20
-    assert "Completeness error" in seen(at)
+    assert_result(at)
 
 
 def test_class_probabilities_are_the_models() -> None:
@@ -91,38 +41,6 @@ def test_class_probabilities_are_the_models() -> None:
         shown = "> 99.9%" if p >= 0.9995 else "< 0.1%" if p < 0.0005 else f"{100 * p:.1f}%"
         assert f"{label}{shown}" in seen(at)
     assert f'<div class="bf-big">{trace.label}</div>' in bodies(at)
-
-
-def test_budgets_and_the_whole_heads_they_become() -> None:
-    config, trace = predict(TEXT)
-    at = open_page(TEXT)
-    spec, alt = figure(at, "explore_budgets")
-    budgets = [layer.budget for layer in trace.layers]
-    k = [max(1, math.floor(s * config.n_heads)) for s in budgets]
-    bars = {trace["name"]: trace for trace in spec["data"]}
-    assert bars["s·H"]["x"] == pytest.approx([s * config.n_heads for s in budgets])
-    assert bars["executed heads k"]["x"] == k
-    assert spec["layout"]["xaxis"]["tickvals"] == list(range(config.n_heads + 1))
-    assert all(f"budget {s:.3f}" in alt for s in budgets)
-    assert f"{sum(k)} of {config.n_layers * config.n_heads}" in seen(at)
-    mean, share = sum(budgets) / len(budgets), sum(k) / (len(k) * config.n_heads)
-    assert re.search(rf"Mean budget[^%]*{100 * mean:.1f}%", seen(at))
-    assert re.search(rf"Executed heads[^%]*{100 * share:.1f}%", seen(at))
-
-
-def test_the_framed_heads_are_the_most_probable_ones() -> None:
-    _, trace = predict(TEXT)
-    spec, alt = figure(open_page(TEXT), "explore_heads")
-    (grid,) = spec["data"]
-    for row, layer in enumerate(trace.layers):
-        p = layer.head_probabilities
-        assert grid["z"][row] == pytest.approx(list(p))
-        best = sorted(sorted(range(len(p)), key=lambda head: -p[head])[: layer.k])
-        frames = [s for s in spec["layout"]["shapes"] if s["y0"] < row < s["y1"]]
-        assert [round((s["x0"] + s["x1"]) / 2) for s in frames] == best
-        assert ["✓" in cell for cell in grid["text"][row]] == [h in best for h in range(len(p))]
-        numbers = ", ".join(f"head {head + 1} ({p[head]:.0%})" for head in best)
-        assert f"layer {row + 1} runs {numbers}" in alt
 
 
 def test_compute_is_the_closed_form_against_the_dense_twin() -> None:
@@ -144,7 +62,7 @@ def test_words_are_coloured_in_the_text_as_typed() -> None:
     from budgetformer.attribution import integrated_gradients
 
     typed = "Don't  over-think it…\n\tJust (really) watch  it!"
-    at = open_page(typed)
+    at = open_page(typed, **{PART_KEY: "why"})
     (region,) = [e.proto.body for e in at.get("html") if "contributions" in e.proto.body]
     assert html.unescape(re.sub(r"<[^>]+>", "", region)) == typed
     words = re.findall(r'<span class="bf-word[^>]*title="([^"]+)">([^<]+)</span>', region)
@@ -160,17 +78,6 @@ def test_words_are_coloured_in_the_text_as_typed() -> None:
         assert ("0, 114, 178" in span) == (not value.startswith("−"))
 
 
-def test_tokens_special_ones_can_be_hidden() -> None:
-    _, trace = predict(TEXT)
-    at = open_page(TEXT)
-    chips = r'<span class="bf-token[^>]*>([^<]+)'
-    assert [html.unescape(c) for c in re.findall(chips, bodies(at))] == list(trace.encoding.tokens)
-    assert f"**{len(trace.encoding.ids)} of " in " ".join(m.value for m in at.markdown)
-    at.toggle("explore_show_special").set_value(False).run()
-    left = [html.unescape(c) for c in re.findall(chips, bodies(at))]
-    assert left == list(trace.encoding.tokens[1:-1])
-
-
 def test_every_example_gives_a_result_and_says_what_to_look_for() -> None:
     from app.components.examples import EXAMPLES
 
@@ -182,7 +89,7 @@ def test_every_example_gives_a_result_and_says_what_to_look_for() -> None:
         assert not at.exception
         assert at.text_area(TEXT_KEY).value == example.text
         assert any(example.look_for in c.value for c in at.caption)
-        assert "Completeness error" in seen(at)
+        assert_result(at)
 
 
 def test_typing_unmarks_the_example() -> None:
@@ -209,8 +116,8 @@ def test_invisible_text_is_refused_in_words() -> None:
 def test_a_text_of_punctuation_and_typed_special_tokens_is_read() -> None:
     at = open_page("I love [PAD] and [CLS] <unk> !?")
     assert not at.exception
-    assert seen(at).count("[CLS]") == 2  # the model's own, and the text as typed
-    assert "[PAD]" in seen(at)
+    assert plain(at) == ""  # nothing unknown, nothing cut
+    assert seen(at).count("[CLS]") == 1  # the model's own: the typed one is three pieces
 
 
 def test_five_thousand_words_are_cut_with_a_notice() -> None:
@@ -236,7 +143,7 @@ def test_unknown_signs_are_counted_and_named() -> None:
 
 
 def test_hostile_text_is_shown_and_not_obeyed() -> None:
-    at = open_page(HOSTILE + " ಠ")
+    at = open_page(HOSTILE + " ಠ", **{PART_KEY: "why"})
     assert not at.exception
     sent = bodies(at)
     for tag in ("<img", "<iframe", "<script", "<!--"):
@@ -259,11 +166,10 @@ def test_hostile_labels_and_folder_names_are_text(models: Path) -> None:
 def test_a_dense_model_says_that_it_has_no_router(models: Path) -> None:
     at = open_page(TEXT, "dense")
     assert not at.exception
-    assert not at.get("plotly_chart")
     assert "no router" in at.info[0].value
     assert "12 of 12" in seen(at) and "Mean budget" not in seen(at)
     assert "Whole modelThe same" in seen(at)
-    assert "Completeness error" in seen(at)
+    assert_result(at)
 
 
 def test_a_pair_model_reads_two_texts(models: Path) -> None:
@@ -273,13 +179,12 @@ def test_a_pair_model_reads_two_texts(models: Path) -> None:
     assert not at.exception
     for label, p in trace.probabilities.items():
         assert f"{label}{100 * p:.1f}%" in seen(at)
-    assert len([e for e in at.get("html") if "contributions" in e.proto.body]) == 2
     at.text_area(PAIR_KEY).set_value(" ").run()
     assert_no_result(at)
     assert "both texts" in at.info[0].value
     at.button_group("explore_example").set_value("Contradicts").run()
     assert at.text_area(PAIR_KEY).value == "The two boys are asleep in bed."
-    assert "Completeness error" in seen(at)
+    assert_result(at)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +198,7 @@ def test_a_damaged_model_is_reported_and_others_work(models: Path, name: str, re
     assert at.text_area(TEXT_KEY).value == TEXT
     at.selectbox(MODEL_KEY).set_value("imdb").run()
     assert not at.exception
-    assert "Completeness error" in seen(at)
+    assert_result(at)
     assert at.text_area(TEXT_KEY).value == TEXT
 
 
@@ -311,7 +216,7 @@ def test_a_link_to_a_model_that_is_gone_says_so() -> None:
     at = open_page(TEXT, "gone")
     assert "gone; showing imdb" in plain(at)
     assert at.selectbox(MODEL_KEY).value == "imdb"
-    assert "Completeness error" in seen(at)
+    assert_result(at)
 
 
 def test_a_model_that_was_replaced_is_read_again(models: Path) -> None:

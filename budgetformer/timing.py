@@ -1,0 +1,207 @@
+"""Wall-clock time of the skipping model beside its dense twin, on one thread of this machine.
+
+The two run in turn, so that whatever else the machine does meets both, and medians are compared.
+The limit of a speed-up is the ratio of the closed-form FLOPs of the whole models.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+
+from budgetformer.checkpoint import Checkpoint
+from budgetformer.config import ModelConfig
+from budgetformer.cost import dense_flops, flops
+from budgetformer.model import BudgetFormer
+from budgetformer.policies import fixed_heads
+
+MIN_REPEATS = 5
+MIN_SAMPLE_MS = 2.0  # shorter calls are timed several at a time
+
+# (batch, length, (D, H), part of the heads): about a minute.
+DEFAULT_GRID = tuple(product((1, 8), (64, 256, 512), ((128, 8), (256, 16)), (1 / 8, 1 / 2)))
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One shape, measured."""
+
+    batch: int
+    length: int
+    d_model: int
+    n_heads: int
+    k: int
+    dense_ms: float
+    """Median of the dense twin, from token ids to logits."""
+    sparse_ms: float
+    """Median of the skipping model, router included."""
+    limit: float
+    """Closed-form FLOPs of the dense twin over those of the skipping model."""
+
+    @property
+    def speedup(self) -> float:
+        """How many times as fast as the dense twin."""
+        return self.dense_ms / self.sparse_ms
+
+    @property
+    def fraction_of_limit(self) -> float:
+        """Speed-up over its limit."""
+        return self.speedup / self.limit
+
+    def __str__(self) -> str:
+        return (
+            f"B {self.batch:2}  T {self.length:3}  D {self.d_model}  "
+            f"k {self.k:2} of {self.n_heads:2}  "
+            f"dense {self.dense_ms:8.2f} ms  sparse {self.sparse_ms:8.2f} ms  "
+            f"speed-up {self.speedup:.2f} of {self.limit:.2f} ({self.fraction_of_limit:.2f})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as JSON-ready data."""
+        return {
+            **asdict(self),
+            "speedup": self.speedup,
+            "fraction_of_limit": self.fraction_of_limit,
+        }
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Percentiles of the time of one forward pass, in milliseconds, measured."""
+
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+
+
+def bench(
+    grid: Sequence[tuple[int, int, tuple[int, int], float]] = DEFAULT_GRID, seconds: float = 2.0
+) -> Iterator[Timing]:
+    """Time two-layer models with random weights, each example with k random heads a layer."""
+    for batch, length, (d_model, n_heads), part in grid:
+        config = ModelConfig(
+            vocab_size=1000,
+            labels=("a", "b"),
+            d_model=d_model,
+            n_heads=n_heads,
+            d_ff=4 * d_model,
+            max_len=length,
+        )
+        k = max(1, int(part * n_heads))
+        yield time_shape(*_twins(config), batch, length, k, seconds)
+
+
+def bench_checkpoint(checkpoint: Checkpoint, seconds: float = 4.0) -> Iterator[Timing]:
+    """Time a checkpoint at its own length and number of heads, as its metrics.json has them."""
+    config, figures = checkpoint.config, checkpoint.metrics.get("validation", {})
+    length = min(config.max_len, round(figures.get("mean_tokens") or config.max_len))
+    part = figures.get("executed_heads_frac") or 1 / 2
+    k = min(config.n_heads, max(1, round(part * config.n_heads)))
+    dense = dense_twin(checkpoint.model)
+    for batch in (1, 8, 32):
+        yield time_shape(checkpoint.model, dense, batch, length, k, seconds)
+
+
+def time_shape(
+    model: BudgetFormer,
+    dense: BudgetFormer,
+    batch: int,
+    length: int,
+    k: int,
+    seconds: float,
+    seed: int = 0,
+) -> Timing:
+    """Time a model and its dense twin on random ids, each example with k random heads a layer."""
+    config, generator = model.config, torch.Generator().manual_seed(seed)
+    ids = torch.randint(config.vocab_size, (batch, length), generator=generator)
+    mask = torch.ones(batch, length, dtype=torch.bool)
+    heads = [
+        torch.rand(batch, config.n_heads, generator=generator).argsort(dim=1) < k
+        for _ in range(config.n_layers)
+    ]
+    policy = fixed_heads(heads)
+    dense_ms, sparse_ms = medians_ms(
+        [lambda: dense(ids, mask), lambda: model(ids, mask, policy=policy)], seconds
+    )
+    limit = dense_flops(config, length).model / flops(config, length, [k] * config.n_layers).model
+    return Timing(batch, length, config.d_model, config.n_heads, k, dense_ms, sparse_ms, limit)
+
+
+def dense_twin(model: BudgetFormer) -> BudgetFormer:
+    """Return the model without its router, all heads running, on the same weights."""
+    with torch.device("meta"):
+        dense = BudgetFormer(replace(model.config, routed=False))
+    dense.load_state_dict(model.state_dict(), strict=False, assign=True)
+    return dense.eval().requires_grad_(False)
+
+
+def medians_ms(functions: Sequence[Callable[[], object]], seconds: float) -> list[float]:
+    """Run functions in turn for some seconds, on one thread, and return their median times."""
+    with _one_thread(), torch.inference_mode():
+        calls = [_calls_a_sample(function) for function in functions]
+        samples: list[list[float]] = [[] for _ in functions]
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end or len(samples[0]) < MIN_REPEATS:
+            for function, n, found in zip(functions, calls, samples, strict=True):
+                found.append(_sample_ms(function, n))
+    return [float(np.median(found)) for found in samples]
+
+
+def latency(checkpoint: Checkpoint, texts: Sequence[str], repeats: int = 100) -> Latency:
+    """Time single texts from ids to logits, on one thread; texts are taken in turn.
+
+    Raises:
+        ValueError: if there is no text.
+    """
+    if not texts:
+        raise ValueError("there are no texts to time")
+    tokenizer, model = checkpoint.tokenizer, checkpoint.model
+    inputs = tokenizer.encode_ids(texts, None, checkpoint.config.max_len)
+    batches = [tokenizer.batch([row]) for row in inputs]
+    with _one_thread(), torch.inference_mode():
+        for batch in batches[:MIN_REPEATS]:
+            model(*batch)
+        found = []
+        for i in range(repeats):
+            batch = batches[i % len(batches)]
+            start = time.perf_counter()
+            model(*batch)
+            found.append((time.perf_counter() - start) * 1e3)
+    return Latency(*(float(p) for p in np.percentile(found, (50, 90, 99))))
+
+
+def _twins(config: ModelConfig) -> tuple[BudgetFormer, BudgetFormer]:
+    with torch.random.fork_rng(devices=[]):
+        model = BudgetFormer(config).eval().requires_grad_(False)
+    return model, dense_twin(model)
+
+
+def _calls_a_sample(function: Callable[[], object]) -> int:
+    """Warm up, then say how many calls make a sample that the clock can tell."""
+    for _ in range(2):
+        function()
+    return max(1, round(MIN_SAMPLE_MS / _sample_ms(function, 1)))
+
+
+def _sample_ms(function: Callable[[], object], n: int) -> float:
+    start = time.perf_counter()
+    for _ in range(n):
+        function()
+    return (time.perf_counter() - start) / n * 1e3
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
