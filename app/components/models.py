@@ -65,10 +65,12 @@ def _facts(checkpoint: Checkpoint) -> str:
         f"Reads up to <b>{config.max_len}</b> tokens",
         f"Decides between {html.escape(', '.join(config.labels))}",
     ]
-    validation = checkpoint.metrics.get("validation")
-    if isinstance(validation, dict) and {"accuracy", "n"} <= validation.keys():
-        lines.append(
-            f"Right on <b>{float(validation['accuracy']):.1%}</b> of {int(validation['n']):,} "
-            "texts kept back from training (measured then)"
-        )
+    for split in ("test", "validation"):
+        measured = checkpoint.metrics.get(split)
+        if isinstance(measured, dict) and {"accuracy", "n"} <= measured.keys():
+            lines.append(
+                f"Right on <b>{float(measured['accuracy']):.1%}</b> of {int(measured['n']):,} "
+                f"{split} texts (measured, see the model's card)"
+            )
+            break
     return "<br>".join(lines)
