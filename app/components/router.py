@@ -82,7 +82,8 @@ def _which(steps: RouterSteps) -> str:
             f"<td>{'✓ runs' if head.executed else 'skipped'}</td></tr>"
         )
     return (
-        '<div class="bf-table"><table class="bf-short"><thead><tr><th>Rank</th><th>Head</th><th>z</th><th>p</th>'
+        '<div class="bf-table"><table class="bf-short"><thead><tr>'
+        "<th>Rank</th><th>Head</th><th>z</th><th>p</th>"
         f'<th aria-label="p as a bar"></th><th></th></tr></thead><tbody>{"".join(rows)}</tbody>'
         "</table></div>"
         f'<p class="bf-small">Entropy {steps.sharpness.entropy:.2f} nats: the router is as '

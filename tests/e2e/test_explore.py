@@ -152,7 +152,7 @@ def test_hostile_text_is_shown_and_does_nothing(app: str, open_page: OpenPage) -
     page = open_page(f"{app}/explore")
     finished(page)
     typed(page, HOSTILE)
-    expect(read_words(page)).to_contain_text("src")
+    expect(read_words(page)).to_contain_text("bold")
     finished(page)
     page.get_by_role("radio", name="Why").click()
     words = page.get_by_role("region", name="Text with contributions of words").first

@@ -1,0 +1,53 @@
+"""The README says what is so: its table, its library example, its commands."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_table_holds_the_metrics_of_every_shipped_model() -> None:
+    for path in ROOT.glob("checkpoints/*/metrics.json"):
+        test = json.loads(path.read_text(encoding="utf-8"))["test"]
+        (row,) = re.findall(rf"^\| \[{path.parent.name}\]\(.*$", README, re.MULTILINE)
+        assert f"| {test['accuracy']:.4f} | {test['mean_budget']:.3f} |" in row
+        assert f"| {test['executed_heads_frac']:.3f} |" in row
+
+
+def test_cards_hold_the_metrics_and_the_training_command() -> None:
+    for path in ROOT.glob("checkpoints/*/metrics.json"):
+        metrics = json.loads(path.read_text(encoding="utf-8"))
+        card = (path.parent / "README.md").read_text(encoding="utf-8")
+        assert (
+            f"{metrics['validation']['accuracy']:.4f} | {metrics['test']['accuracy']:.4f}" in card
+        )
+        assert f"budgetformer train --data {metrics['training']['data']}" in card
+
+
+def test_the_library_examples_run() -> None:
+    code = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
+    code += "\nassert [layer.k for layer in one_head.layers] == [1, 1]"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("positive ")
+
+
+def test_every_command_of_the_readme_exists() -> None:
+    commands = set(re.findall(r"python -m budgetformer (\w+)", README))
+    usage = subprocess.run(
+        [sys.executable, "-m", "budgetformer", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert commands == {"predict", "evaluate", "sweep", "adaptivity", "train", "bench"}
+    assert all(re.search(rf"^ +{command}\b", usage, re.MULTILINE) for command in commands)
