@@ -30,6 +30,18 @@ def test_cards_hold_the_metrics_and_the_training_command() -> None:
         assert f"budgetformer train --data {metrics['training']['data']}" in card
 
 
+def test_what_it_says_of_adaptivity_was_measured() -> None:
+    path = ROOT / "checkpoints" / "imdb" / "adaptivity.json"
+    found = json.loads(path.read_text(encoding="utf-8"))
+    for judge in ("dense", "linear"):
+        assert f"{found['difficulty'][judge]['auroc_error']['value']:.3f}" in README
+    pays = found["pays"]["adaptive_minus_shuffled"]
+    value, low, high = (
+        f"{100 * pays[name]:+.1f}".replace("-", "−") for name in ("value", "low", "high")
+    )
+    assert f"{value} points, 95 % interval [{low}, {high}]" in README
+
+
 def test_the_library_examples_run() -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
     code += "\nassert [layer.k for layer in one_head.layers] == [1, 1]"
