@@ -211,8 +211,8 @@ class Trainer:
         loss, terms = training_loss(output, labels, self.config, now, teacher, less)
         if not torch.isfinite(loss):
             raise ValueError(
-                f"training diverged: the loss is {float(loss)} at step {self.step}; try a smaller "
-                f"--lr than {self.config.lr}"
+                f"training diverged: the loss is {float(loss.detach())} at step {self.step}; "
+                f"try a smaller --lr than {self.config.lr}"
             )
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]

@@ -7,7 +7,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app import state
-from app.components.heads import PLAIN_CHART, Head, clicked, head_name
+from app.components.heads import PLAIN_CHART, Head, clickable, clicked, head_name
 from app.components.tables import table
 from budgetformer.attention_maps import AttentionMaps, attention_maps, by_word
 from budgetformer.checkpoint import Checkpoint
@@ -90,13 +90,10 @@ def section(checkpoint: Checkpoint, trace: Trace, key: str, picked: Head) -> Non
         )
     st.markdown("All heads at a glance, each on its own scale. A skipped head computed no map.")
     n_layers, n_heads = checkpoint.config.n_layers, checkpoint.config.n_heads
-    st.plotly_chart(
+    clickable(
         attention_overview(shown, n_layers, n_heads, picked),
-        key=f"{key}_maps",
-        config=PLAIN_CHART,
-        alt=attention_overview_alt(shown, n_layers, n_heads),
-        on_select="rerun",
-        selection_mode="points",
+        f"{key}_maps",
+        attention_overview_alt(shown, n_layers, n_heads),
     )
 
 

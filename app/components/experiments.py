@@ -48,8 +48,8 @@ def other_heads(trial: Trial, key: str) -> None:
     place = st.container()
     found = _oracle(trial, ks, key)
     if found:
-        kind = "all" if found.exact else "greedy, may miss the best:"
-        name = f"oracle-k ({kind} {found.n_tried:,} choices tried)"
+        kind = "exact" if found.exact else "greedy"
+        name = f"oracle-k, {kind} ({found.n_tried:,} tried)"
         rows.append(_cells(name, found.heads, found.probabilities, found.label))
     with place:
         table(("Choice", "Heads, by layer", "Answer", "p", "Loss"), rows, [0])
@@ -74,10 +74,12 @@ def _oracle(trial: Trial, ks: tuple[int, ...], key: str) -> OracleChoice | None:
     choices = n_choices(trial.config, ks)
     tried = min(choices, ORACLE_LIMIT)
     searched = st.button(
-        f"Search the best heads ({tried:,} choices)", key=f"{key}_oracle",
+        f"Search the best heads ({'all' if tried == choices else 'up to'} {tried:,} choices)",
+        key=f"{key}_oracle",
         icon=":material/travel_explore:",
         help="Every choice of heads at this k is run." if choices <= ORACLE_LIMIT else
-        f"There are {choices:,} choices at this k: a greedy search tries some of them.",
+        f"There are {choices:,} choices at this k: a greedy search tries some of them and "
+        "may miss the best.",
     )  # fmt: skip
     if searched:
         bar = st.progress(0.0, "Trying heads …")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from budgetformer.config import ModelConfig
@@ -92,21 +93,30 @@ def grid(
     """Draw the head grid; `clicked` tells in the next run where it was clicked."""
     probabilities = [layer.head_probabilities for layer in trace.layers]
     heads = [layer.heads for layer in trace.layers]
-    st.plotly_chart(
-        head_grid(
-            probabilities,
-            heads,
-            [layer.scores for layer in trace.layers],
-            ties=ties,
-            forced=forced,
-            picked=picked,
-        ),
-        key=f"{key}_heads",
+    figure = head_grid(
+        probabilities,
+        heads,
+        [layer.scores for layer in trace.layers],
+        ties=ties,
+        forced=forced,
+        picked=picked,
+    )
+    clickable(figure, f"{key}_heads", head_grid_alt(probabilities, heads))
+
+
+def clickable(figure: go.Figure, key: str, alt: str) -> None:
+    """Draw a chart of heads; `clicked` tells in the next run which of them was clicked."""
+    event = st.plotly_chart(
+        figure,
+        key=key,
         config=PLAIN_CHART,
-        alt=head_grid_alt(probabilities, heads),
+        alt=alt,
         on_select="rerun",
         selection_mode="points",
     )
+    # A chart that has changed has lost its selection, so the same head can be clicked again.
+    if not event["selection"]["points"]:
+        st.session_state[_seen(key)] = None
 
 
 def clicked(chart: str, n_heads: int) -> Head | None:
@@ -118,8 +128,12 @@ def clicked(chart: str, n_heads: int) -> Head | None:
     event = st.session_state.get(chart) or {}
     points = event.get("selection", {}).get("points", [])
     point = points[0].get("point_index") if points else None
-    seen, st.session_state[f"{chart}_seen"] = st.session_state.get(f"{chart}_seen"), point
+    seen, st.session_state[_seen(chart)] = st.session_state.get(_seen(chart)), point
     return divmod(point, n_heads) if isinstance(point, int) and point != seen else None
+
+
+def _seen(chart: str) -> str:
+    return f"{chart}_seen"
 
 
 def head_name(head: Head) -> str:

@@ -66,6 +66,7 @@ def _audit(checkpoint: Checkpoint, trace: Trace) -> None:
     chosen = sum(len(layer.chosen) for layer in found.layers)
     computed = sum(len(layer.computed) for layer in found.layers)
     equal = found.max_difference <= TOLERANCE
+    by = f"by {found.max_difference:.0e} at most" if found.max_difference else "by nothing"
     st.html(
         f'<div class="bf-checks">{_check(same)}<div><b>{computed} heads computed, {chosen} '
         f"chosen</b>{', the same ones' if same else ': not the same'}</div>"
@@ -73,7 +74,7 @@ def _audit(checkpoint: Checkpoint, trace: Trace) -> None:
         f"{flop_text(found.counted_flops)} counted</b> outside the attention core, "
         f"{flop_text(found.expected_flops)} by formula</div>"
         f"{_check(equal)}<div><b>Skipping {'equals' if equal else 'differs from'} masking</b>: "
-        f"scores differ by {found.max_difference:.0e} at most</div></div>"
+        f"scores differ {by}</div></div>"
         f'<div class="bf-badge">{source("measured here")}</div>'
     )
 
@@ -88,12 +89,17 @@ def _clock(checkpoint: Checkpoint, trace: Trace, key: str) -> None:
         help="The model's forward pass for this text, with its heads and with all heads, in "
         "turns. What the page does around it is not counted.",
     )
-    asked = f"{key}_timed"
-    if st.session_state.get(asked) != (checkpoint.path, trace.texts):
+    asked, this = f"{key}_timed", (checkpoint.path, trace.texts)
+
+    def measure() -> None:
+        st.session_state[asked] = this
+
+    if st.session_state.get(asked) != this:
         st.markdown("Fewer operations are less time only if skipped heads are left out for real.")
-        if not st.button("Measure it here", key=f"{key}_measure", icon=":material/timer:"):
-            return
-        st.session_state[asked] = (checkpoint.path, trace.texts)
+        st.button(
+            "Measure it here", key=f"{key}_measure", icon=":material/timer:", on_click=measure
+        )
+        return
     timing = loaders.stopwatch(checkpoint, trace)
     st.html(
         f'<div class="bf-badge"><span>Time of one forward pass</span>'

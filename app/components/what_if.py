@@ -84,7 +84,7 @@ def _result(trial: Trial, key: str) -> None:
             icon=":material/history:",
         )
     rows = _rows(trial.checkpoint, trial.own, trial.shown)
-    table(("", "Left alone", "With your changes", "Difference"), rows, [0])
+    table(("", "Left alone", "With changes", "Difference"), rows, [0])
     if trial.own.label != trial.shown.label:
         st.markdown(":orange[:material/swap_horiz: **The answer is another one now.**]")
 

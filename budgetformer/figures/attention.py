@@ -44,6 +44,7 @@ def attention_map(weights: NDArray[np.float32], names: Sequence[str]) -> go.Figu
         "automargin": True,
     }
     figure.update_layout(
+        margin={"t": 10},  # else the first row's name is cut off
         xaxis={**axis, "tickangle": -90, "title": {"text": "looked at", "standoff": 8}},
         yaxis={**axis, "autorange": "reversed", "title": {"text": "looks", "standoff": 8}},
     )

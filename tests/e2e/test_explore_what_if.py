@@ -52,6 +52,10 @@ def click_cell(page: Page, key: str, layer: int, head: int, n_layers: int, n_hea
         "x": area["width"] * (head + 0.5) / n_heads,
         "y": area["height"] * (layer + 0.5) / n_layers,
     }
+    # Plotly only takes a click on what it has seen the pointer enter, as it does with a hand's.
+    page.mouse.move(0, 0)
+    plot.hover(position=position)  # type: ignore[arg-type]
+    expect(page.locator(f".st-key-{key} .hovertext").first).to_be_visible()
     plot.click(position=position)  # type: ignore[arg-type]
 
 
