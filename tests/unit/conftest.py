@@ -12,8 +12,9 @@ from hypothesis import settings
 # All modules but the configurations, whose values come from files and are checked by hand, and the
 # command line. It must stand before the first import of the library.
 CHECKED = (
-    "ablation attention attribution budget checkpoint cost data evaluate internals losses model "
-    "policies tokenizer trace train"
+    "ablation attention attribution attribution_function attribution_heads budget checkpoint cost "
+    "data evaluate executor faithfulness internals losses model policies pretrained tokenizer "
+    "trace train"
 )
 jaxtyping.install_import_hook(
     [f"budgetformer.{module}" for module in CHECKED.split()], "beartype.beartype"
