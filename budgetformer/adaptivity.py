@@ -21,9 +21,8 @@ from sklearn.metrics import roc_auc_score
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.data import Examples
 from budgetformer.evaluate import Records, evaluate, evaluate_ids
-from budgetformer.sweep import by_row, paired_difference
+from budgetformer.sweep import bootstrap_interval, by_row, paired_difference
 
-CONFIDENCE = 0.95
 BOOTSTRAP_SAMPLES = 1000
 N_SHUFFLES = 5
 
@@ -203,10 +202,8 @@ def _auroc(positive: NDArray[np.bool_], score: Floats) -> float:
 
 def _bootstrap(statistic: Callable[[NDArray[np.int64]], float], n: int, seed: int = 0) -> Estimate:
     """Estimate a statistic of row numbers, with its percentile bootstrap interval."""
-    generator = np.random.default_rng(seed)
-    samples = [statistic(generator.integers(0, n, n)) for _ in range(BOOTSTRAP_SAMPLES)]
-    low, high = np.nanquantile(samples, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Estimate(statistic(np.arange(n)), float(low), float(high))
+    low, high = bootstrap_interval(statistic, n, BOOTSTRAP_SAMPLES, seed)
+    return Estimate(statistic(np.arange(n)), low, high)
 
 
 def _difference(own: Records, deals: list[Records], seed: int) -> Estimate:

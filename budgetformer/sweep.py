@@ -6,7 +6,7 @@ every example the budget of another: same average heads, same distribution, no m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -75,15 +75,18 @@ def sweep(
     shuffled_k = own_k[torch.from_numpy(np.random.default_rng(seed).permutation(len(own_k)))]
     mean_budget = float(own.budgets.mean())
     yield _row("shuffled", mean_budget, run(by_row(shuffled_k)), config)
-    for order, name in (("random", "random-heads"), ("bottom", "bottom-heads")):
-        records = run(by_row(own_k, order, seed))  # type: ignore[arg-type]
+    worse: tuple[Order, ...] = ("random", "bottom")
+    for order in worse:
+        name = f"{order}-heads"
+        records = run(by_row(own_k, order, seed))
         yield _row(name, mean_budget, records, config)
     for k in range(1, config.n_heads + 1):
         same_k = torch.full((1, config.n_layers), k)
-        for order, name in (("top", "fixed"), ("random", "random"), ("bottom", "bottom")):
-            if k == config.n_heads and order != "top":
-                continue  # all heads are all heads in any order
-            records = run(by_row(same_k.expand(len(inputs), -1), order, seed))  # type: ignore[arg-type]
+        # All heads are all heads in any order.
+        orders: tuple[Order, ...] = ("top", *worse) if k < config.n_heads else ("top",)
+        for order in orders:
+            records = run(by_row(same_k.expand(len(inputs), -1), order, seed))
+            name = "fixed" if order == "top" else order
             yield _row(name, k / config.n_heads, records, config)
 
 
@@ -91,8 +94,8 @@ def by_row(k: torch.Tensor, order: Order = "top", seed: int = 0) -> RowPolicy:
     """Give each row its own k: (N, L) heads for N examples and L layers."""
     generator = torch.Generator().manual_seed(seed)
 
-    def policy_for(rows: object) -> Policy:
-        return given_k(k[rows], order, generator)  # type: ignore[index]
+    def policy_for(rows: Sequence[int]) -> Policy:
+        return given_k(k[list(rows)], order, generator)
 
     return policy_for
 
@@ -116,13 +119,23 @@ def paired_difference(
         seed: of the percentile bootstrap over examples that gives the 95 % interval.
     """
     difference = first - second
+    low, high = bootstrap_interval(
+        lambda rows: float(difference[rows].mean()), len(difference), BOOTSTRAP_SAMPLES, seed
+    )
+    return float(difference.mean()), low, high
+
+
+def bootstrap_interval(
+    statistic: Callable[[NDArray[np.int64]], float], n: int, n_samples: int, seed: int
+) -> tuple[float, float]:
+    """Return the 95 % percentile bootstrap interval of a statistic of row numbers (Efron 1979).
+
+    Resamples on which the statistic is undefined (NaN) are left out.
+    """
     generator = np.random.default_rng(seed)
-    samples = [
-        difference[generator.integers(0, len(difference), len(difference))].mean()
-        for _ in range(BOOTSTRAP_SAMPLES)
-    ]
-    low, high = np.quantile(samples, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(difference.mean()), float(low), float(high)
+    samples = [statistic(generator.integers(0, n, n)) for _ in range(n_samples)]
+    low, high = np.nanquantile(samples, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)
 
 
 def mean_flops(records: Records, config: ModelConfig) -> float:

@@ -18,22 +18,6 @@ ONE = "A wonderful film. I loved every minute."
 TWO = "A dull story, but the music is lovely and I didn't mind the ending."
 
 
-@pytest.fixture(scope="module", autouse=True)
-def imported() -> None:
-    """AppTest's limit is for a page; the first import of these takes longer on a busy machine."""
-    import captum.attr  # noqa: F401
-
-    import budgetformer  # noqa: F401
-
-
-@pytest.fixture
-def models(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    from app import loaders
-
-    monkeypatch.setattr(loaders, "CHECKPOINTS", model_folder)
-    return model_folder
-
-
 def open_compare(**query: str) -> AppTest:
     at = AppTest.from_file(ROOT / "app" / "main.py", default_timeout=60)
     for key, value in query.items():

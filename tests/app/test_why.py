@@ -17,22 +17,6 @@ TEXT = "A dull story, but the music is lovely and I didn't mind the ending."
 WHY = "explore_why"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def imported() -> None:
-    """AppTest's limit is for a page; the first import of these takes longer on a busy machine."""
-    import captum.attr  # noqa: F401
-
-    import budgetformer  # noqa: F401
-
-
-@pytest.fixture
-def models(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    from app import loaders
-
-    monkeypatch.setattr(loaders, "CHECKPOINTS", model_folder)
-    return model_folder
-
-
 def open_why(text: str = TEXT, model: str = "imdb", **query: str) -> AppTest:
     at = AppTest.from_file(ROOT / "app" / "main.py", default_timeout=60)
     asked = {"explore_part": "why", "explore_text": text, "explore_model": model, **query}
