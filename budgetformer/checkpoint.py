@@ -17,11 +17,20 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from budgetformer.config import ModelConfig, from_dict, read_json, to_dict, write_json
+from budgetformer.config import (
+    ModelConfig,
+    StoredWeights,
+    from_dict,
+    read_json,
+    to_dict,
+    write_json,
+)
 from budgetformer.model import BudgetFormer
 from budgetformer.tokenizer import Tokenizer
 
 WEIGHTS, CONFIG, METRICS = "model.safetensors", "config.json", "metrics.json"
+# An int8 matrix is stored beside the scale of each of its rows.
+SCALE = ".scale"
 
 
 @dataclass(frozen=True)
@@ -71,15 +80,17 @@ class Checkpoint:
         metrics = read_json(path / METRICS) if (path / METRICS).is_file() else {}
         return cls(model, tokenizer, metrics, path)
 
-    def save_pretrained(self, directory: str | Path) -> None:
-        """Write the checkpoint's files, weights in half precision; each appears whole or not."""
+    def save_pretrained(self, directory: str | Path, weights: StoredWeights = "fp16") -> None:
+        """Write the checkpoint's files; each appears whole or not at all.
+
+        Args:
+            directory: the folder, made where it is missing.
+            weights: "fp16", or "int8" for matrices of 8-bit integers with a scale a row, half the
+                size. Both are read back as fp32: they change the file, not the arithmetic.
+        """
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
-        weights = {
-            name: tensor.to(torch.float16).contiguous()
-            for name, tensor in self.model.state_dict().items()
-        }
-        save_tensors(weights, directory / WEIGHTS)
+        save_tensors(pack(self.model.state_dict(), weights), directory / WEIGHTS)
         self.tokenizer.save_pretrained(directory)
         write_json(directory / METRICS, self.metrics)
         write_json(directory / CONFIG, to_dict(self.config))
@@ -94,11 +105,40 @@ def load_weights(model: BudgetFormer, path: Path) -> None:
     if not path.is_file():
         raise ValueError(f"{path} is missing")
     try:
-        weights = {name: tensor.float() for name, tensor in load_file(path).items()}
-        model.load_state_dict(weights, assign=True)
+        model.load_state_dict(unpack(load_file(path)), assign=True)
     except (SafetensorError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} is damaged or of another shape: {reason}") from error
+
+
+def pack(state: dict[str, torch.Tensor], weights: StoredWeights) -> dict[str, torch.Tensor]:
+    """Return a model's weights as a file holds them.
+
+    An int8 row w is round(w/a) with a = max|w|/127, so no weight moves by more than a/2.
+    """
+    packed = {}
+    for name, tensor in state.items():
+        if weights == "fp16" or not is_matrix(name, tensor):
+            packed[name] = tensor.to(torch.float16).contiguous()
+            continue
+        scale = (tensor.abs().amax(dim=-1, keepdim=True) / 127).clamp(min=1e-12)
+        packed[name] = torch.round(tensor / scale).to(torch.int8).contiguous()
+        packed[name + SCALE] = scale.contiguous()
+    return packed
+
+
+def unpack(packed: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the weights that a file holds, in single precision."""
+    return {
+        name: tensor.float() * packed.get(name + SCALE, 1.0)
+        for name, tensor in packed.items()
+        if not name.endswith(SCALE)
+    }
+
+
+def is_matrix(name: str, parameter: torch.Tensor) -> bool:
+    """Tell matrices from biases and normalisation weights; biases of heads have two dimensions."""
+    return parameter.ndim >= 2 and not name.endswith("bias")
 
 
 def save_tensors(

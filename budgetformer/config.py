@@ -21,6 +21,7 @@ Rounding = Literal["floor", "nearest", "ceil"]
 OutputScale = Literal["sqrt", "none"]
 Objective = Literal["aligned", "utility", "paper", "paper-mean", "dense"]
 Precision = Literal["fp32", "bf16"]
+StoredWeights = Literal["fp16", "int8"]
 
 Config = TypeVar("Config", bound="ModelConfig | TrainConfig")
 
@@ -153,6 +154,8 @@ class TrainConfig:
     """Largest WordPiece vocabulary to learn from the training texts."""
     precision: Precision = "fp32"
     """"bf16" runs matrix products of a training step in bfloat16, where the processor can."""
+    weights: StoredWeights = "fp16"
+    """How the checkpoint stores the weights: "int8" halves the file, by a scale a row."""
     seed: int = 0
     """Seed of the initial weights, the order of examples, dropout and noise."""
     limit: int = 0

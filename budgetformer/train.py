@@ -18,7 +18,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from budgetformer.card import write_card
-from budgetformer.checkpoint import CONFIG, METRICS, Checkpoint, save_tensors
+from budgetformer.checkpoint import CONFIG, METRICS, Checkpoint, is_matrix, save_tensors
 from budgetformer.config import ModelConfig, TrainConfig, json_ready, read_json, to_dict, write_json
 from budgetformer.data import Dataset
 from budgetformer.evaluate import evaluate, evaluate_ids, summarise
@@ -280,7 +280,7 @@ class Trainer:
 
     def _finish(self) -> dict[str, Any]:
         """Write the checkpoint; its figures are those of the weights as saved."""
-        Checkpoint(self.model, self.tokenizer).save_pretrained(self.out)
+        Checkpoint(self.model, self.tokenizer).save_pretrained(self.out, self.config.weights)
         saved = Checkpoint.from_pretrained(self.out)
         validation = summarise(evaluate(saved, self.validation))
         metrics = {
@@ -321,8 +321,8 @@ def _claim(out: Path, run: Run, resume: bool) -> None:
 
 def _optimizer(model: BudgetFormer, config: TrainConfig) -> torch.optim.AdamW:
     """AdamW with weight decay on matrices only: not on biases and normalisation weights."""
-    decayed = [p for name, p in model.named_parameters() if _is_matrix(name, p)]
-    others = [p for name, p in model.named_parameters() if not _is_matrix(name, p)]
+    decayed = [p for name, p in model.named_parameters() if is_matrix(name, p)]
+    others = [p for name, p in model.named_parameters() if not is_matrix(name, p)]
     return torch.optim.AdamW(
         [
             {"params": decayed, "weight_decay": config.weight_decay},
@@ -332,10 +332,6 @@ def _optimizer(model: BudgetFormer, config: TrainConfig) -> torch.optim.AdamW:
         betas=(0.9, 0.98),
         fused=True,
     )
-
-
-def _is_matrix(name: str, parameter: Tensor) -> bool:
-    return parameter.ndim >= 2 and not name.endswith("bias")
 
 
 def _lr_factor(progress: float, warmup: float) -> float:

@@ -113,7 +113,7 @@ def test_a_side_goes_to_explore_and_a_changed_wording_comes_back(
     expect(page.get_by_role("heading", name="Compare", level=1)).to_be_visible()
     finished(page)
     assert texts(page)[0] == TWO and texts(page)[1] != TWO
-    page.go_back()
+    page.get_by_role("link", name="Explore").click()
     expect(page.get_by_role("heading", name="Explore", level=1)).to_be_visible()
     page.get_by_role("button", name="Use as the text").click()
     expect(page.get_by_role("textbox", name="Your text")).not_to_have_value(TWO)

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.conftest import ROOT
 from tests.e2e.conftest import OpenPage
@@ -33,9 +33,12 @@ def settled(page: Page, charts: int) -> None:
     expect(page.locator("[data-test-script-state=notRunning]")).to_be_attached()
 
 
-def grid(page: Page, key: str) -> Locator:
-    """The head grid as a screen reader hears it: the figure with its sentence."""
-    return page.locator(f".st-key-{key}").get_by_role("figure")
+def shows(page: Page, key: str, sentence: re.Pattern[str]) -> None:
+    """Wait for a figure with this sentence, as a screen reader hears it.
+
+    While the page changes, the figure that goes may stand beside the one that comes.
+    """
+    expect(page.locator(f".st-key-{key}").get_by_role("figure", name=sentence)).to_be_visible()
 
 
 def says(found: Any, layer: int) -> re.Pattern[str]:
@@ -68,16 +71,16 @@ def test_a_slider_moves_the_heads_and_reset_brings_them_back(app: str, open_page
     own = trace()
     page = open_page(link(app, "what-if"))
     settled(page, 3)
-    expect(grid(page, "explore_if_heads")).to_have_attribute("aria-label", says(own, 0))
+    shows(page, "explore_if_heads", says(own, 0))
     slider = page.locator(".st-key-explore_if_budget_1").get_by_role("slider")
     slider.focus()
     page.keyboard.press("End")
     everything = trace(budgets=(1.0, None))
-    expect(grid(page, "explore_if_heads")).to_have_attribute("aria-label", says(everything, 0))
+    shows(page, "explore_if_heads", says(everything, 0))
     settled(page, 3)
     assert forced_in_address(page) == {"budgets": [1.0, None]}
     page.get_by_role("button", name="Reset").click()
-    expect(grid(page, "explore_if_heads")).to_have_attribute("aria-label", says(own, 0))
+    shows(page, "explore_if_heads", says(own, 0))
     expect(page.get_by_role("button", name="Reset")).to_be_disabled()
 
 
@@ -91,11 +94,11 @@ def test_a_click_keeps_a_head_out_and_a_second_one_lets_it_back(
     without = trace(heads_out=((head,), ()))
     for expected in (without, own, without):
         click_cell(page, "explore_if_heads", 0, head, *shape)
-        expect(grid(page, "explore_if_heads")).to_have_attribute("aria-label", says(expected, 0))
+        shows(page, "explore_if_heads", says(expected, 0))
         settled(page, 3)
     page.reload()
     settled(page, 3)
-    expect(grid(page, "explore_if_heads")).to_have_attribute("aria-label", says(without, 0))
+    shows(page, "explore_if_heads", says(without, 0))
 
 
 def test_a_click_in_see_shows_the_heads_map(app: str, open_page: OpenPage) -> None:
@@ -105,12 +108,11 @@ def test_a_click_in_see_shows_the_heads_map(app: str, open_page: OpenPage) -> No
     settled(page, 4)
     head = own.layers[1].heads[0]
     click_cell(page, "explore_heads", 1, head, len(own.layers), n_heads)
-    map_ = page.locator(".st-key-explore_map").get_by_role("figure")
-    expect(map_).to_have_attribute("aria-label", re.compile(f"^Layer 2, head {head + 1}\\."))
+    shows(page, "explore_map", re.compile(f"^Layer 2, head {head + 1}\\."))
     settled(page, 4)
     head = own.layers[0].heads[0]
     click_cell(page, "explore_maps", 0, head, len(own.layers), n_heads)
-    expect(map_).to_have_attribute("aria-label", re.compile(f"^Layer 1, head {head + 1}\\."))
+    shows(page, "explore_map", re.compile(f"^Layer 1, head {head + 1}\\."))
 
 
 def test_another_page_and_back_keeps_text_part_and_change(app: str, open_page: OpenPage) -> None:
@@ -119,11 +121,11 @@ def test_another_page_and_back_keeps_text_part_and_change(app: str, open_page: O
     page.locator(".st-key-explore_if_budget_all").get_by_role("slider").focus()
     page.keyboard.press("End")
     everything = trace(budgets=(1.0, 1.0))
-    expect(grid(page, "explore_if_heads")).to_have_attribute("aria-label", says(everything, 1))
+    shows(page, "explore_if_heads", says(everything, 1))
     page.get_by_role("link", name="Compare").click()
     expect(page.get_by_role("heading", name="Compare", level=1)).to_be_visible()
     page.get_by_role("link", name="Explore").click()
-    expect(grid(page, "explore_if_heads")).to_have_attribute("aria-label", says(everything, 1))
+    shows(page, "explore_if_heads", says(everything, 1))
     expect(page.get_by_role("textbox", name="Your text")).to_have_value(TEXT)
 
 

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from budgetformer import BudgetFormer, Checkpoint, Tokenizer, predict
-from budgetformer.checkpoint import save_tensors
+from budgetformer.checkpoint import pack, save_tensors, unpack
 
 FILES = ["config.json", "metrics.json", "model.safetensors", "tokenizer.json"]
 ROOT = Path(__file__).parents[2]
@@ -233,3 +233,31 @@ def test_an_impossible_size_names_the_file(saved: Path) -> None:
     with pytest.raises(ValueError, match=r"config\.json") as error:
         Checkpoint.from_pretrained(saved)
     assert "\n" not in str(error.value)
+
+
+def test_int8_moves_no_weight_by_more_than_half_a_step(
+    checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    checkpoint.save_pretrained(tmp_path / "a", weights="int8")
+    loaded = Checkpoint.from_pretrained(tmp_path / "a")
+    for name, tensor in loaded.model.state_dict().items():
+        original = checkpoint.model.state_dict()[name]
+        if original.ndim < 2 or name.endswith("bias"):
+            assert torch.equal(tensor, original.half().float())
+            continue
+        step = original.abs().max(dim=-1, keepdim=True).values / 127
+        assert ((tensor - original).abs() <= step * 0.5001).all()
+    # Written again, the very same numbers come back.
+    loaded.save_pretrained(tmp_path / "b", weights="int8")
+    again = Checkpoint.from_pretrained(tmp_path / "b")
+    for name, tensor in again.model.state_dict().items():
+        assert torch.allclose(tensor, loaded.model.state_dict()[name], rtol=1e-6, atol=0)
+
+
+def test_int8_rows_by_hand() -> None:
+    packed = pack({"w.weight": torch.tensor([[12.7, -6.36, 0.0], [0.0, 0.0, 0.0]])}, "int8")
+    assert packed["w.weight"].tolist() == [[127, -64, 0], [0, 0, 0]]
+    assert packed["w.weight"].dtype == torch.int8
+    assert packed["w.weight.scale"].flatten().tolist() == pytest.approx([0.1, 0.0], abs=1e-6)
+    assert unpack(packed)["w.weight"][0].tolist() == pytest.approx([12.7, -6.4, 0.0])
+    assert unpack(packed)["w.weight"][1].tolist() == [0.0, 0.0, 0.0]

@@ -371,7 +371,7 @@ def test_train_on_one_row(run: Any, reviews: Path, tmp_path: Path) -> None:
 
 
 def test_presets(run: Any, reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "PRESETS", tmp_path)
+    monkeypatch.setattr("budgetformer.commands.train.PRESETS", tmp_path)
     preset = {
         "data": str(reviews),
         "train": {"epochs": 1, "batch_size": 64, "vocab_size": 150},

@@ -1,0 +1,53 @@
+"""What several commands need: common arguments, loading, output."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from budgetformer.config import json_ready
+
+if TYPE_CHECKING:
+    from budgetformer.checkpoint import Checkpoint
+    from budgetformer.data import Dataset, Examples
+
+
+def add_model_and_data(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what to measure on what."""
+    parser.add_argument("--model", required=True, help="checkpoint folder or Hub id")
+    parser.add_argument("--data", required=True, help="data set name, file, folder or Hub id")
+    parser.add_argument("--split", default="test", help="split to measure on (default: test)")
+    parser.add_argument("--limit", type=count, default=0, help="only the first LIMIT rows")
+
+
+def model_and_examples(args: argparse.Namespace) -> tuple[Checkpoint, Dataset, Examples]:
+    """Load what they name: the model, its data set and the rows to measure on."""
+    from budgetformer.checkpoint import Checkpoint
+    from budgetformer.data import load_dataset
+
+    checkpoint = Checkpoint.from_pretrained(args.model)
+    dataset = load_dataset(args.data)
+    examples = dataset.split_for(args.split, checkpoint.config.labels).first(args.limit)
+    return checkpoint, dataset, examples
+
+
+def count(text: str) -> int:
+    """Read a whole number of at least 0."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {number}")
+    return number
+
+
+def positive(text: str) -> int:
+    """Read a whole number of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+def print_json(values: dict[str, Any]) -> None:
+    """Print one JSON object on a line of its own."""
+    print(json.dumps(json_ready(values), ensure_ascii=False), flush=True)
