@@ -100,11 +100,8 @@ class Target:
             raise ValueError(
                 f"a dense model has no {self.name}: it has no router and no budget, all heads run"
             )
-        if config.fixed_heads and self.kind != "score":
-            raise ValueError(
-                f"no word moves the {self.name}: this model always runs {config.fixed_heads} of "
-                f"{config.n_heads} heads"
-            )
+        if config.budgets == "static" or (config.constant_budget and self.kind != "score"):
+            raise ValueError(f"no word moves the {self.name}: it is the same for every input")
         if self.layer is not None:
             _check_index("layer", self.layer, config.n_layers)
         if self.head is not None:

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from budgetformer.config import ModelConfig, Rounding
+from budgetformer.config import Choice, ModelConfig, Rounding
 
 # s·H is nudged before rounding, so that a budget of exactly k/H gives k in floating point too.
 ROUNDING_SLACK = 1e-5
@@ -70,29 +70,49 @@ def masked_mean(
 class Router(nn.Module):
     """Budget predictor f_θ and head scorer g_φ of one layer (arXiv 2604.22583)."""
 
-    def __init__(self, config: ModelConfig) -> None:
-        """Start open: the last bias is +1, so that the first budgets are near 0.73."""
+    def __init__(self, config: ModelConfig, scores_only: bool = False) -> None:
+        """Start open: the last bias is +1, so that the first budgets are near 0.73.
+
+        Args:
+            config: the model's shape.
+            scores_only: the budget comes from another layer.
+        """
         super().__init__()
         self.temperature = config.temperature
+        self.static = config.budgets == "static"
         self.fixed_budget = config.fixed_heads / config.n_heads
         d_model, d_router, n_heads = config.d_model, config.d_router, config.n_heads
-        self.budget_hidden = nn.Linear(d_model, d_router)
-        self.budget_out = nn.Linear(d_router, 1)
+        if not scores_only:
+            self.budget_hidden = nn.Linear(d_model, d_router)
+            self.budget_out = nn.Linear(d_router, 1)
+            nn.init.constant_(self.budget_out.bias, 1.0)
         self.scorer = nn.Linear(d_model, n_heads)
-        nn.init.constant_(self.budget_out.bias, 1.0)
 
-    def forward(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None) -> Routing:
-        """Return s, z and p for the input of a layer."""
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: Bool[Tensor, "B T"] | None,
+        budget: Float[Tensor, " B"] | None = None,
+    ) -> Routing:
+        """Return s, z and p for the input of a layer; s is the given budget where there is one."""
         if not torch.is_autocast_enabled(x.device.type):
-            return self._route(x, mask)
+            return self._route(x, mask, budget)
         # One vector an example costs next to nothing, and bf16 would be too coarse for s.
         with torch.autocast(x.device.type, enabled=False):
-            return self._route(x, mask)
+            return self._route(x, mask, budget)
 
-    def _route(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None) -> Routing:
+    def _route(
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: Bool[Tensor, "B T"] | None,
+        budget: Float[Tensor, " B"] | None,
+    ) -> Routing:
         summary = masked_mean(x, mask)  # (B, D)
-        hidden = nn.functional.gelu(self.budget_hidden(summary))  # (B, d_router)
-        budget = torch.sigmoid(self.budget_out(hidden)).squeeze(-1)  # (B,)
+        if self.static:
+            summary = summary * 0  # only the biases are left, and they know no input
+        if budget is None:
+            hidden = nn.functional.gelu(self.budget_hidden(summary))  # (B, d_router)
+            budget = torch.sigmoid(self.budget_out(hidden)).squeeze(-1)  # (B,)
         scores = self.scorer(summary)  # (B, H)
         if self.fixed_budget:
             budget = torch.full_like(budget, self.fixed_budget)
@@ -153,6 +173,7 @@ def training_selection(
     noise: float,
     generator: torch.Generator,
     given_k: Callable[[Int[Tensor, " B"]], Int[Tensor, " B"]] | None = None,
+    choice: Choice = "top",
 ) -> Selection:
     """Choose heads as inference does, with the soft gate's gradient (straight-through).
 
@@ -166,9 +187,17 @@ def training_selection(
         generator: where rounding and noise draw from.
         given_k: turns the rounded s·H into another k, within [1, H] after clamping; the gate then
             has the gradient of the scores only, since s did not decide.
+        choice: which k heads; all but "top" are controls.
     """
     n_heads = routing.scores.shape[1]
     shape, device = routing.scores.shape, routing.scores.device
+    if choice == "bottom":
+        routing = routing._replace(scores=-routing.scores)
+    elif choice == "random":
+        routing = routing._replace(scores=torch.rand(shape, generator=generator, device=device))
+    elif choice == "shuffled":
+        order = torch.randperm(shape[0], generator=generator, device=device)
+        routing = routing._replace(budget=routing.budget[order])
     noisy = routing.scores + noise * torch.randn(shape, generator=generator, device=device)
     chance = torch.rand(shape[:1], generator=generator, device=device)
     k = torch.floor(routing.budget.detach() * n_heads + chance).long()

@@ -97,14 +97,24 @@ def write_card(directory: Path, config: ModelConfig, metrics: dict[str, Any]) ->
 
 
 def _behaviour(config: ModelConfig) -> str:
-    if not config.routed:
+    if not config.routed and not config.fixed_heads:
         return "All heads run; it is the twin that budgeted models are measured against."
+    if not config.routed:
+        return f"A control: the first {config.fixed_heads} heads of each layer run, no others."
+    if config.fixed_heads:
+        return (
+            f"Each layer runs the {config.fixed_heads} best-scored heads of each text, unless "
+            "another number is asked for."
+        )
     wanted = f"s·{config.n_heads}"
     rounded = {"floor": f"⌊{wanted}⌋", "ceil": f"⌈{wanted}⌉", "nearest": f"round({wanted})"}
-    return (
-        "For each text and layer it predicts a budget s and runs the "
-        f"k = max(1, {rounded[config.rounding]}) best-scored heads."
-    )
+    predicted = {
+        "layer": "For each text and layer it predicts a budget s",
+        "shared": "For each text it predicts one budget s for all layers",
+        "static": "A control: each layer learned one budget s and one ranking for all texts",
+    }
+    k = f"k = max(1, {rounded[config.rounding]})"
+    return f"{predicted[config.budgets]} and runs the {k} best-scored heads."
 
 
 def _split_title(split: str, figures: dict[str, Any]) -> str:

@@ -144,9 +144,18 @@ def is_matrix(name: str, parameter: torch.Tensor) -> bool:
 def save_tensors(
     tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None
 ) -> None:
-    """Write a safetensors file under a temporary name, then move it into place."""
+    """Write a safetensors file under a temporary name, then move it into place.
+
+    Raises:
+        OSError: if it cannot be written, as on a full disk; a file that was there stays.
+    """
     temporary = path.with_name(path.name + ".tmp")
-    save_file(tensors, temporary, metadata)
+    try:
+        save_file(tensors, temporary, metadata)
+    except SafetensorError as error:
+        # What was written of it would keep a full disk full.
+        temporary.unlink(missing_ok=True)
+        raise OSError(f"{path} cannot be written: {error}") from error
     temporary.chmod(0o644)  # safetensors makes files that only their owner can read
     os.replace(temporary, path)
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from budgetformer.commands import adaptivity, bench, evaluate, predict, sweep, train
+from budgetformer.commands import adaptivity, bench, evaluate, predict, score, sweep, train
 
 COMMANDS = {
     "predict": predict,
@@ -21,6 +21,7 @@ COMMANDS = {
     "sweep": sweep,
     "adaptivity": adaptivity,
     "bench": bench,
+    "score": score,
     "train": train,
 }
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130

@@ -19,7 +19,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 Norm = Literal["pre", "post"]
 Rounding = Literal["floor", "nearest", "ceil"]
 OutputScale = Literal["sqrt", "none"]
-Objective = Literal["aligned", "utility", "paper", "paper-mean", "dense"]
+Budgets = Literal["layer", "shared", "static"]
+Objective = Literal["aligned", "utility", "paper", "paper-mean", "requested", "dense"]
+Choice = Literal["top", "bottom", "random", "shuffled"]
 Precision = Literal["fp32", "bf16"]
 StoredWeights = Literal["fp16", "int8"]
 
@@ -63,9 +65,13 @@ class ModelConfig:
     """How s·H becomes a number of heads; the paper's inference rule is floor."""
     output_scale: OutputScale = "sqrt"
     """"sqrt" multiplies the kept heads by √(H/k), so the output's size does not depend on k."""
+    budgets: Budgets = "layer"
+    """"layer": each layer predicts its own s. "shared": the first layer's s serves all layers.
+    "static": one learned s and one learned ranking a layer for all inputs, which is pruning by
+    learned head gates; a control."""
     fixed_heads: int = 0
     """A control: every input runs this many heads in each layer, the router only says which;
-    0 lets the budget decide."""
+    a dense model runs its first heads. 0 lets the budget decide."""
     routed: bool = True
     """False gives the dense Transformer of the same shape: no router, all heads run."""
 
@@ -100,6 +106,11 @@ class ModelConfig:
         """Width of one head, D/H."""
         return self.d_model // self.n_heads
 
+    @property
+    def constant_budget(self) -> bool:
+        """Whether every input gets the same s."""
+        return not self.routed or self.fixed_heads > 0 or self.budgets == "static"
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -113,6 +124,8 @@ class TrainConfig:
     """"paper": task, hinge on each s, entropy. "paper-mean": the same with the hinge on the batch
     mean of s. "aligned": paper-mean plus a pull of s towards the rank of the example's loss.
     "utility": s goes where heads lower this input's loss by more than their price.
+    "requested": every number of heads is tried and s is not learned, so that any budget can be
+    asked for from outside, as in arXiv 2605.05697; fixed_heads is what runs unasked.
     "dense": the task loss of a Transformer with all heads on."""
     epochs: int = 4
     """Passes over the training rows."""
@@ -142,6 +155,9 @@ class TrainConfig:
     head_price: float = 0.01
     """Nats of loss that one more head in one layer must save; used by the utility objective only,
     where it sets the average budget."""
+    selection: Choice = "top"
+    """A control: which k heads a training step runs. "shuffled" gives each example the budget of
+    another of its batch."""
     tau_start: float = 2.0
     """Temperature of the head scores at the first step; it falls to the model's own."""
     score_noise: float = 1.0

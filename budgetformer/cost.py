@@ -48,7 +48,7 @@ def flops(config: ModelConfig, n_tokens: int, executed_heads: Sequence[int]) -> 
     core = heads * 4 * n_tokens**2 * d_head  # Q·Kᵀ and A·V
     projections = heads * 8 * n_tokens * d_model * d_head  # Q, K, V and output
     feed_forward = 4 * n_tokens * d_model * config.d_ff
-    layers = core + projections + config.n_layers * (feed_forward + _router(config))
+    layers = core + projections + config.n_layers * feed_forward + _routers(config)
     classifier = 2 * d_model * len(config.labels)
     return Flops(core, core + projections, layers, layers + classifier)
 
@@ -60,15 +60,16 @@ def full_flops(config: ModelConfig, n_tokens: int) -> Flops:
 
 def dense_flops(config: ModelConfig, n_tokens: int) -> Flops:
     """Count one example's FLOPs in the dense twin: all heads, no router."""
-    router = config.n_layers * _router(config)
+    routers = _routers(config)
     full = full_flops(config, n_tokens)
-    return Flops(full.attention_core, full.attention, full.layers - router, full.model - router)
+    return Flops(full.attention_core, full.attention, full.layers - routers, full.model - routers)
 
 
-def _router(config: ModelConfig) -> int:
-    """FLOPs of one layer's budget predictor and head scorer, on one summary vector."""
+def _routers(config: ModelConfig) -> int:
+    """FLOPs of all layers' budget predictors and head scorers, on one summary vector each."""
     if not config.routed:
         return 0
-    return 2 * (
-        config.d_model * config.d_router + config.d_router + config.d_model * config.n_heads
-    )
+    predictor = 2 * (config.d_model * config.d_router + config.d_router)
+    scorer = 2 * config.d_model * config.n_heads
+    predictors = 1 if config.budgets == "shared" else config.n_layers
+    return predictors * predictor + config.n_layers * scorer

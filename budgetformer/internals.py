@@ -34,10 +34,13 @@ def layer_inputs(
     """Return what the router and the attention of each layer read, first layer first."""
     inputs = []
     x = model.embedding(model.embedding.token(batch.ids), batch.segments)
+    shared = None
     for index in range(model.config.n_layers):
         layer = _layer(model, index)
         inputs.append(layer.attention_norm(x) if layer.pre_norm else x)
-        x, _ = layer(x, batch.mask, index, policy or model.own_policy, skip=True)
+        x, decision = layer(x, batch.mask, index, policy or model.own_policy, True, shared)
+        if model.config.budgets == "shared" and index == 0:
+            shared = decision.routing.budget
     return inputs
 
 

@@ -16,7 +16,7 @@ from budgetformer.attention import BudgetedAttention
 from budgetformer.budget import Router, Routing, Selection, masked_mean
 from budgetformer.config import ModelConfig
 from budgetformer.executor import PIECE_TOKENS
-from budgetformer.policies import Policy, all_heads, predicted
+from budgetformer.policies import Policy, all_heads, first_heads, predicted
 
 LAYER_NORM_EPS = 1e-12  # BERT's value
 
@@ -81,12 +81,14 @@ class FeedForward(nn.Sequential):
 class Layer(nn.Module):
     """One encoder layer: router, budgeted attention, feed-forward."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, index: int) -> None:
         """Create the sub-layers; a dense model has no router."""
         super().__init__()
         self.pre_norm = config.norm == "pre"
         self.n_heads = config.n_heads
-        self.router = Router(config) if config.routed else None
+        self.dense_budget = (config.fixed_heads or config.n_heads) / config.n_heads
+        scores_only = config.budgets == "shared" and index > 0
+        self.router = Router(config, scores_only) if config.routed else None
         self.attention = BudgetedAttention(config.d_model, config.n_heads, config.output_scale)
         self.attention_norm = nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPS)
         self.feed_forward = FeedForward(
@@ -97,13 +99,20 @@ class Layer(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPS)
         self.dropout = nn.Dropout(config.dropout)
 
-    def route(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None) -> Routing:
-        """Return s, z and p; a dense layer has s = 1 and no preference among heads."""
+    def route(
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: Bool[Tensor, "B T"] | None,
+        budget: Float[Tensor, " B"] | None = None,
+    ) -> Routing:
+        """Return s, z and p; a dense layer has a constant s and no preference among heads."""
         if self.router is not None:
-            routing: Routing = self.router(x, mask)
+            routing: Routing = self.router(x, mask, budget)
             return routing
         scores = x.new_zeros(x.shape[0], self.n_heads)
-        return Routing(x.new_ones(x.shape[0]), scores, torch.softmax(scores, dim=-1))
+        return Routing(
+            x.new_full((x.shape[0],), self.dense_budget), scores, torch.softmax(scores, dim=-1)
+        )
 
     def forward(
         self,
@@ -112,10 +121,11 @@ class Layer(nn.Module):
         index: int,
         policy: Policy,
         skip: bool,
+        budget: Float[Tensor, " B"] | None = None,
     ) -> tuple[Float[Tensor, "B T D"], LayerOutput]:
         """Route, attend with the chosen heads, then feed forward."""
         attention_input = self.attention_norm(x) if self.pre_norm else x
-        routing = self.route(attention_input, mask)
+        routing = self.route(attention_input, mask, budget)
         selection = policy(index, routing)
         attended = self.attention(attention_input, mask, selection, skip)
         if selection.offset is not None:
@@ -150,7 +160,7 @@ class BudgetFormer(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = Embedding(config)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(Layer(config, index) for index in range(config.n_layers))
         self.final_norm = (
             nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPS)
             if config.norm == "pre"
@@ -162,7 +172,9 @@ class BudgetFormer(nn.Module):
     @property
     def own_policy(self) -> Policy:
         """How the model chooses heads when it is left alone."""
-        return predicted(self.config.rounding) if self.config.routed else all_heads()
+        if self.config.routed:
+            return predicted(self.config.rounding)
+        return first_heads(self.config.fixed_heads) if self.config.fixed_heads else all_heads()
 
     def forward(
         self,
@@ -195,9 +207,12 @@ class BudgetFormer(nn.Module):
         policy = policy or self.own_policy
         real = None if bool(mask.all()) else mask
         x = self.embedding(tokens, segments)
-        decisions = []
+        decisions: list[LayerOutput] = []
+        shared = None
         for index, layer in enumerate(self.layers):
-            x, decision = layer(x, real, index, policy, skip)
+            x, decision = layer(x, real, index, policy, skip, shared)
             decisions.append(decision)
+            if self.config.budgets == "shared":
+                shared = decisions[0].routing.budget
         pooled = masked_mean(self.final_norm(x), real)
         return ModelOutput(self.classifier(self.dropout(pooled)), decisions)

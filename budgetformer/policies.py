@@ -20,7 +20,7 @@ from budgetformer.budget import (
     top_heads,
     training_selection,
 )
-from budgetformer.config import Rounding
+from budgetformer.config import Choice, Rounding
 
 Policy = Callable[[int, Routing], Selection]
 """(layer index, routing) -> selection."""
@@ -38,11 +38,38 @@ def predicted(rounding: Rounding = "floor") -> Policy:
     return choose
 
 
+def capped(limit: int, rounding: Rounding = "floor") -> Policy:
+    """The model's own choice, but at most `limit` heads a layer: the top min(k, limit) of p.
+
+    Raises:
+        ValueError: if the limit is below 1.
+    """
+    if limit < 1:
+        raise ValueError(f"expected a limit of at least 1 head a layer, got {limit}")
+
+    def choose(layer: int, routing: Routing) -> Selection:
+        k = executed_heads(routing.budget, routing.scores.shape[1], rounding)
+        return Selection(top_heads(routing.scores, k.clamp(max=limit)))
+
+    return choose
+
+
 def all_heads() -> Policy:
     """Every head, as in an ordinary Transformer."""
 
     def choose(layer: int, routing: Routing) -> Selection:
         return Selection(torch.ones_like(routing.scores, dtype=torch.bool))
+
+    return choose
+
+
+def first_heads(k: int) -> Policy:
+    """The first k heads of each layer, as in a narrower Transformer."""
+
+    def choose(layer: int, routing: Routing) -> Selection:
+        n_heads = routing.scores.shape[1]
+        first = torch.arange(n_heads, device=routing.scores.device) < k
+        return Selection(first.expand(routing.scores.shape[0], -1))
 
     return choose
 
@@ -111,10 +138,11 @@ def exploring(
     noise: float,
     generator: torch.Generator,
     given_k: Callable[[Int[Tensor, " B"]], Int[Tensor, " B"]] | None = None,
+    choice: Choice = "top",
 ) -> Policy:
     """The training choice: hard heads with the soft gate's gradient; see training_selection."""
 
     def choose(layer: int, routing: Routing) -> Selection:
-        return training_selection(routing, tau, noise, generator, given_k)
+        return training_selection(routing, tau, noise, generator, given_k, choice)
 
     return choose

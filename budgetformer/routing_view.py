@@ -207,7 +207,7 @@ def require_routed(config: ModelConfig) -> None:
 
 def _boundary(layer: LayerTrace, config: ModelConfig) -> Boundary:
     k, up, down = k_change(layer.budget, config.n_heads, config.rounding)
-    if config.fixed_heads:  # s is a constant of this model
+    if config.constant_budget:
         up = down = None
     nearest = min((abs(change) for change in (up, down) if change is not None), default=math.inf)
     order, z, p = _ranking(layer.scores), layer.scores, layer.head_probabilities

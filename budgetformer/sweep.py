@@ -19,7 +19,7 @@ from budgetformer.config import ModelConfig
 from budgetformer.cost import flops
 from budgetformer.data import Examples
 from budgetformer.evaluate import Records, RowPolicy, evaluate_ids
-from budgetformer.policies import Order, Policy, given_k
+from budgetformer.policies import Order, Policy, capped, given_k
 
 CONFIDENCE = 0.95
 BOOTSTRAP_SAMPLES = 2000
@@ -30,7 +30,8 @@ class SweepRow:
     """One policy over the whole data."""
 
     policy: str
-    """"adaptive", "all", "fixed", "shuffled", "random" or "bottom"."""
+    """"adaptive", "all", "shuffled", "random-heads", "bottom-heads", "fixed", "random", "bottom" or
+    "capped"; see `sweep`."""
     budget: float
     """Mean of s for adaptive policies, k/H for fixed ones."""
     executed_heads_frac: float
@@ -43,6 +44,8 @@ class SweepRow:
     """Lower end of the accuracy's 95 % interval (Wilson)."""
     ci_high: float
     """Upper end."""
+    k: int | None = None
+    """Heads a layer of "fixed", "random" and "bottom", and the limit of "capped"."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as JSON-ready data."""
@@ -55,7 +58,8 @@ def sweep(
     """Yield a row for each policy, the model's own first.
 
     fixed, random and bottom run k = 1 … H heads in every layer; shuffled, random and bottom also
-    run at the model's own budgets ("shuffled", "random-heads", "bottom-heads").
+    run at the model's own budgets ("shuffled", "random-heads", "bottom-heads"). capped is the
+    model's own choice with at most k = 1 … H heads a layer.
     A dense model has no scores: it gets its own row only.
     """
     config = checkpoint.config
@@ -87,7 +91,11 @@ def sweep(
         for order in orders:
             records = run(by_row(same_k.expand(len(inputs), -1), order, seed))
             name = "fixed" if order == "top" else order
-            yield _row(name, k / config.n_heads, records, config)
+            yield _row(name, k / config.n_heads, records, config, k)
+    for limit in range(1, config.n_heads + 1):
+        # A limit that no layer of any example reaches changes nothing.
+        records = own if limit >= int(own_k.max()) else run(_at_most(limit, config))
+        yield _row("capped", float(records.budgets.mean()), records, config, limit)
 
 
 def by_row(k: torch.Tensor, order: Order = "top", seed: int = 0) -> RowPolicy:
@@ -98,6 +106,11 @@ def by_row(k: torch.Tensor, order: Order = "top", seed: int = 0) -> RowPolicy:
         return given_k(k[list(rows)], order, generator)
 
     return policy_for
+
+
+def _at_most(limit: int, config: ModelConfig) -> RowPolicy:
+    policy = capped(limit, config.rounding)
+    return lambda rows: policy
 
 
 def wilson_interval(n_right: int, n: int) -> tuple[float, float]:
@@ -147,7 +160,9 @@ def mean_flops(records: Records, config: ModelConfig) -> float:
     return float(np.mean(per_example))
 
 
-def _row(policy: str, budget: float, records: Records, config: ModelConfig) -> SweepRow:
+def _row(
+    policy: str, budget: float, records: Records, config: ModelConfig, k: int | None = None
+) -> SweepRow:
     low, high = wilson_interval(int(records.correct.sum()), len(records.labels))
     return SweepRow(
         policy,
@@ -157,4 +172,5 @@ def _row(policy: str, budget: float, records: Records, config: ModelConfig) -> S
         mean_flops(records, config),
         low,
         high,
+        k,
     )

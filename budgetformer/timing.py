@@ -137,7 +137,7 @@ def time_shape(
 def dense_twin(model: BudgetFormer) -> BudgetFormer:
     """Return the model without its router, all heads running, on the same weights."""
     with torch.device("meta"):
-        dense = BudgetFormer(replace(model.config, routed=False))
+        dense = BudgetFormer(replace(model.config, routed=False, fixed_heads=0))
     dense.load_state_dict(model.state_dict(), strict=False, assign=True)
     return dense.eval().requires_grad_(False)
 

@@ -6,30 +6,32 @@ order from (seed, epoch). So a run that was interrupted and resumed repeats an u
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
 from budgetformer.card import write_card
-from budgetformer.checkpoint import CONFIG, METRICS, Checkpoint, is_matrix, save_tensors
-from budgetformer.config import ModelConfig, TrainConfig, json_ready, read_json, to_dict, write_json
+from budgetformer.checkpoint import METRICS, Checkpoint, is_matrix
+from budgetformer.config import ModelConfig, TrainConfig, to_dict, write_json
+from budgetformer.control import Control
 from budgetformer.data import Dataset
-from budgetformer.evaluate import evaluate, evaluate_ids, summarise
+from budgetformer.evaluate import evaluate, summarise
 from budgetformer.losses import Schedule, schedule, training_loss
 from budgetformer.model import BudgetFormer
-from budgetformer.policies import Policy, all_heads, exploring
+from budgetformer.parallel import Processes
+from budgetformer.policies import Policy, exploring
 from budgetformer.pretrained import PretrainedEncoder
 from budgetformer.tokenizer import TokenIds, Tokenizer
+from budgetformer.training_report import answer, routing_report
+from budgetformer.training_state import RUN, STATE, EventLog, claim, load_state, save_state
 
 Event = dict[str, Any]
-EVENTS, STATE, RUN = "events.jsonl", "state.safetensors", "run.json"
 REPORT_EVERY = 20
 POOL_BATCHES = 50
 # The utility objective compares k + 1 with k - 1 heads, or k + 2 with k - 2.
@@ -52,55 +54,84 @@ class Run:
     """Checkpoint folder of the same vocabulary to distil from."""
 
 
-def train(dataset: Dataset, run: Run, out: Path, resume: bool = False) -> Iterator[Event]:
+def train(
+    dataset: Dataset,
+    run: Run,
+    out: Path,
+    resume: bool = False,
+    control: Control | None = None,
+    processes: Processes | None = None,
+) -> Iterator[Event]:
     """Train a model, write the checkpoint to a folder and yield events on the way.
 
     Events are also appended to events.jsonl: "start", "step" every 20 steps, "epoch" with the
     validation figures, "end". Stopping the iteration stops the training; resume=True goes on from
-    the last saved state, or starts when there is none.
+    the last saved state, or starts when there is none. A control may pause and stop it, too. Where
+    several processes train together, each calls this and the first writes.
 
     Raises:
         ValueError: if the folder already holds a training and resume is False, if it holds another
-            training, or if the data or a checkpoint do not fit.
+            training, if another process trains there, or if the data or a checkpoint do not fit.
     """
     with torch.random.fork_rng():
-        events = Trainer(dataset, run, out, resume).events()
-    while True:
-        # Forked for each event: between two of them the caller draws from its own generator.
-        with torch.random.fork_rng():
-            event = next(events, None)
-        if event is None:
-            return
-        with (out / EVENTS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(json_ready(event)) + "\n")
-        yield event
+        trainer = Trainer(dataset, run, out, resume, control, processes)
+        events = trainer.events()
+    with EventLog(out) if trainer.processes.main else nullcontext() as log:
+        while True:
+            # Forked for each event: between two of them the caller draws from its own generator.
+            with torch.random.fork_rng():
+                event = next(events, None)
+            if event is None:
+                return
+            if log:
+                log.append(event)
+            yield event
 
 
 class Trainer:
     """The state of one training."""
 
-    def __init__(self, dataset: Dataset, run: Run, out: Path, resume: bool) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        run: Run,
+        out: Path,
+        resume: bool,
+        control: Control | None = None,
+        processes: Processes | None = None,
+    ) -> None:
         """Prepare the data, the model and the optimiser, and restore a saved state."""
         self.run, self.config, self.out = run, run.train, out
-        _claim(out, run, resume)
+        self.processes = processes or Processes()
+        # One process looks; the others hear of it from that one.
+        self.control = control if self.processes.main else None
+        if self.config.objective == "requested" and not run.model.get("fixed_heads"):
+            raise ValueError("the requested objective needs fixed_heads: what runs unasked")
+        if self.config.selection == "shuffled" and self.processes.size > 1:
+            raise ValueError("the shuffled selection mixes a batch: train it in a single process")
+        self.processes.first(lambda: claim(out, asdict(run), resume))
         self.rows = dataset.split("train").first(self.config.limit)
         self.validation = dataset.split("validation")
         self.tokenizer, self.model = self._build(dataset)
         self.teacher = self._teacher() if run.teacher else None
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(out / RUN, asdict(run))
+        if self.processes.main:
+            out.mkdir(parents=True, exist_ok=True)
+            write_json(out / RUN, asdict(run))
+        for model in filter(None, (self.model, self.teacher)):
+            model.to(self.processes.device)
         self.optimizer = _optimizer(self.model, self.config)
         self.inputs = self._encode(self.rows.texts, self.rows.text_pairs)
         self.validation_inputs = self._encode(self.validation.texts, self.validation.text_pairs)
         self.steps_per_epoch = -(-len(self.inputs) // self.config.batch_size)
         self.n_steps = self.steps_per_epoch * self.config.epochs
         self.step = 0
+        self.terms: dict[str, Any] = {}
         if resume and (out / STATE).is_file():
-            self.step = _load_state(self.model, self.optimizer, out / STATE)
+            self.step = load_state(out, self.model, self.optimizer)
 
     def events(self) -> Iterator[Event]:
         """Run the remaining steps."""
-        started = time.perf_counter()
+        self.started = time.perf_counter()
         yield {
             "event": "start",
             "step": self.step,
@@ -113,22 +144,54 @@ class Trainer:
             for rows in self._epoch_batches(self.step // self.steps_per_epoch)[
                 self.step % self.steps_per_epoch :
             ]:
-                terms = self._train_step(rows)
+                stop = self.control and (
+                    yield from self.control.obey(self.step, self._hold, self._answer)
+                )
+                if self.processes.first_says(bool(stop)):
+                    return
+                self.terms = self._train_step(rows)
                 self.step += 1
                 if self.step % REPORT_EVERY == 0:
-                    yield {"event": "step", "step": self.step, **terms}
-                if self.step % self.config.save_every == 0:
-                    self._save_state()
-            seconds = time.perf_counter() - started
+                    yield self._report()
+                # An epoch ends with its validation: saved before, that would be left out.
+                if self.step % self.config.save_every == 0 and self.step % self.steps_per_epoch:
+                    self._save()
+            seconds = time.perf_counter() - self.started
             yield {
                 "event": "epoch",
                 "epoch": self.step // self.steps_per_epoch,
                 "step": self.step,
                 "seconds": round(seconds, 1),
                 **self._validate(),
+                **self._answer(),
             }
-            self._save_state()
+            self._save()
         yield {"event": "end", "step": self.step, **self._finish()}
+
+    def _report(self) -> Event:
+        seconds = round(time.perf_counter() - self.started, 2)
+        return {
+            "event": "step",
+            "step": self.step,
+            "seconds": seconds,
+            **self.terms,
+            **self._answer(),
+        }
+
+    def _answer(self) -> Event:
+        """Answer the text of who watches."""
+        texts = self.control.look().texts if self.control else ()
+        with self.processes.on_cpu(self.model):
+            return answer(self.model, self.tokenizer, texts)
+
+    def _hold(self) -> Event | None:
+        """Save the state; return a report of the last step unless it has been reported."""
+        self._save()
+        return self._report() if self.terms and self.step % REPORT_EVERY else None
+
+    def _save(self) -> None:
+        if self.processes.main:
+            save_state(self.out, self.model, self.optimizer, self.step)
 
     def _build(self, dataset: Dataset) -> tuple[Tokenizer, BudgetFormer]:
         """Make tokenizer and model: new, from a pretrained encoder, or from a checkpoint."""
@@ -186,25 +249,29 @@ class Trainer:
         shuffled = torch.randperm(len(batches), generator=generator).tolist()
         return [batches[i] for i in shuffled]
 
-    def _train_step(self, rows: list[int]) -> dict[str, float]:
+    def _train_step(self, rows: list[int]) -> dict[str, Any]:
         self.model.train()
-        _seed_torch(_seed(self.config.seed, "dropout", self.step))
+        moment = self.step * self.processes.size + self.processes.rank
+        _seed_torch(_seed(self.config.seed, "dropout", moment))
         generator = torch.Generator().manual_seed(_seed(self.config.seed, "noise", self.step))
         progress = self.step / self.n_steps
         now = schedule(self.config, self.model.config.temperature, progress)
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.lr * _lr_factor(progress, self.config.warmup)
         batch = self.tokenizer.batch([self.inputs[row] for row in rows])
-        labels = torch.tensor([self.rows.labels[row] for row in rows])
+        labels = torch.tensor(
+            [self.rows.labels[row] for row in rows], device=self.processes.device
+        )
         teacher = None
         if self.teacher is not None:
             with torch.inference_mode():
-                teacher = self.teacher(*batch).logits
+                teacher = self.processes.forward(self.teacher, batch).logits
             teacher = teacher.clone()
-        ids = self._drop_tokens(batch.ids, generator)
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision == "bf16"):
+        batch = batch._replace(ids=self._drop_tokens(batch.ids, generator))
+        bf16 = self.config.precision == "bf16"
+        with torch.autocast(self.processes.device.type, torch.bfloat16, enabled=bf16):
             output, less = (
-                self.model(ids, batch.mask, batch.segments, policy) if policy else None
+                self.processes.forward(self.model, batch, policy) if policy else None
                 for policy in self._policies(now, generator, len(rows))
             )
         assert output is not None
@@ -216,10 +283,12 @@ class Trainer:
             )
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
+        self.processes.add_gradients(self.model)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
         self.optimizer.step()
-        budgets = torch.stack([layer.routing.budget.detach() for layer in output.layers])
-        executed = torch.stack([layer.selection.heads for layer in output.layers]).float()
+        budgets = torch.stack([layer.routing.budget.detach() for layer in output.layers]).cpu()
+        executed = torch.stack([layer.selection.heads for layer in output.layers]).cpu().float()
+        routing = routing_report(budgets.T, executed.transpose(0, 1))
         return {
             "loss": float(loss.detach()),
             **terms,
@@ -228,19 +297,24 @@ class Trainer:
             "accuracy": float((output.logits.argmax(dim=-1) == labels).float().mean()),
             "lr": self.optimizer.param_groups[0]["lr"],
             **asdict(now),
+            **(routing if self.model.config.routed else {}),
         }
 
     def _policies(
         self, now: Schedule, generator: torch.Generator, n: int
     ) -> tuple[Policy, Policy | None]:
         """Return a step's policy, and for the utility objective one of fewer heads."""
-        if self.config.objective == "dense":
-            return all_heads(), None
-        if self.config.objective != "utility":
-            return exploring(now.tau, now.noise, generator), None
+        config, n_heads = self.config, self.model.config.n_heads
+        if config.objective == "dense":
+            return self.model.own_policy, None
+        if config.objective == "requested":
+            asked = torch.randint(1, n_heads + 1, (n,), generator=generator)
+            return exploring(now.tau, now.noise, generator, lambda k: asked), None
+        if config.objective != "utility":
+            return exploring(now.tau, now.noise, generator, choice=config.selection), None
         if now.utility_weight == 0:
             # Heads and scores first learn to be of use at every k; then gains mean something.
-            pair = torch.randint(1, self.model.config.n_heads + 1, (2, n), generator=generator)
+            pair = torch.randint(1, n_heads + 1, (2, n), generator=generator)
             fewer, more = pair.sort(dim=0).values
             numbers = (lambda k: more, lambda k: fewer)
         else:
@@ -267,19 +341,16 @@ class Trainer:
 
     def _validate(self) -> dict[str, Any]:
         self.model.eval()
-        return summarise(
-            evaluate_ids(self.model, self.tokenizer, self.validation_inputs, self.validation.labels)
+        records = self.processes.evaluate(
+            self.model, self.tokenizer, self.validation_inputs, self.validation.labels
         )
-
-    def _save_state(self) -> None:
-        tensors = {f"model.{name}": p for name, p in self.model.state_dict().items()}
-        for index, state in self.optimizer.state_dict()["state"].items():
-            for name, value in state.items():
-                tensors[f"optimizer.{index}.{name}"] = value
-        save_tensors(tensors, self.out / STATE, {"step": str(self.step)})
+        routing = routing_report(records.budgets, records.heads)
+        return {**summarise(records), **(routing if self.model.config.routed else {})}
 
     def _finish(self) -> dict[str, Any]:
         """Write the checkpoint; its figures are those of the weights as saved."""
+        if not self.processes.main:
+            return {}
         Checkpoint(self.model, self.tokenizer).save_pretrained(self.out, self.config.weights)
         saved = Checkpoint.from_pretrained(self.out)
         validation = summarise(evaluate(saved, self.validation))
@@ -301,22 +372,6 @@ def _start_from(model: BudgetFormer, state: dict[str, Tensor], source: str) -> N
         raise ValueError(f"{source} has another shape: {' '.join(str(error).split())}") from error
     if any(".router." not in name for name in unexpected):
         raise ValueError(f"{source} holds weights the model has not: {unexpected[0]}")
-
-
-def _claim(out: Path, run: Run, resume: bool) -> None:
-    """Check that a folder is free, or holds this very training, unfinished."""
-    record, wanted = out / RUN, json.loads(json.dumps(asdict(run)))
-    written = (out / CONFIG).is_file()
-    if not record.is_file():
-        if written:
-            raise ValueError(f"{out} already holds a checkpoint; choose another folder")
-        return
-    if not resume:
-        raise ValueError(f"{out} already holds a training; resume it or choose another folder")
-    if read_json(record) != wanted:
-        raise ValueError(f"{out} holds a training with other settings; see {record}")
-    if written and not (out / STATE).is_file():
-        raise ValueError(f"the training in {out} is finished; there is nothing to resume")
 
 
 def _optimizer(model: BudgetFormer, config: TrainConfig) -> torch.optim.AdamW:
@@ -353,20 +408,3 @@ def _seed(seed: int, purpose: str, index: int) -> int:
     """Return a seed for one purpose at one moment; different moments never share a stream."""
     purposes = ("weights", "order", "dropout", "noise")
     return (seed * len(purposes) + purposes.index(purpose)) * 10_000_019 + index
-
-
-def _load_state(model: BudgetFormer, optimizer: torch.optim.Optimizer, path: Path) -> int:
-    """Restore model and optimiser; return the step."""
-    with safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        step = int(file.metadata()["step"])
-    model.load_state_dict(
-        {name[len("model.") :]: t for name, t in tensors.items() if name.startswith("model.")}
-    )
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, index, field = name.split(".")
-            state.setdefault(int(index), {})[field] = tensor
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-    return step

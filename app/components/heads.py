@@ -142,7 +142,7 @@ def head_name(head: Head) -> str:
 
 def _boundary_lines(near: tuple[Boundary, ...], config: ModelConfig) -> str:
     return _lines(
-        [_boundary(i, b, config.n_heads, bool(config.fixed_heads)) for i, b in enumerate(near, 1)]
+        [_boundary(i, b, config.n_heads, config.constant_budget) for i, b in enumerate(near, 1)]
     )
 
 

@@ -46,7 +46,7 @@ def _how_many(steps: RouterSteps, checkpoint: Checkpoint) -> str:
     config = checkpoint.config
     budget = (
         f"This model's budget is fixed at <b>s = {steps.budget:.4f}</b>, whatever the text."
-        if config.fixed_heads
+        if config.constant_budget
         else "A small network turns the summary into one number, and the sigmoid of it is the "
         f"budget <b>s = {steps.budget:.4f}</b>."
         + _formula(f"s = 1 / (1 + e<sup>−x</sup>) with x = {_number(steps.budget_logit)}")

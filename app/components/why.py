@@ -39,8 +39,8 @@ def _words(model: Checkpoint, trace: Trace, key: str) -> None:
     if not config.routed:
         _no_budget("This model has no router, so there is no budget to explain: it runs all its")
         return
-    if config.fixed_heads:
-        _no_budget(f"No word moves the budget: this model always runs {config.fixed_heads} of its")
+    if config.constant_budget:
+        _no_budget("No word moves the budget: this model runs the same number of")
         return
     st.space("small")
     why_plane.class_against_budget(model, trace, target, key)

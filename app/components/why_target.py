@@ -74,9 +74,9 @@ def digits(target: Target) -> int:
 def _kinds(config: ModelConfig) -> dict[str, str]:
     """What this model computes; a fixed number of heads hangs on no word."""
     missing = set()
-    if not config.routed:
+    if not config.routed or config.budgets == "static":
         missing = {"budget", "score"}
-    elif config.fixed_heads:
+    elif config.constant_budget:
         missing = {"budget"}
     return {kind: label for kind, label in KINDS.items() if kind not in missing}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing, nullcontext
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -36,6 +37,20 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--warm-start", help="checkpoint whose weights to start from")
     parser.add_argument("--teacher", help="dense checkpoint to distil from")
     parser.add_argument("--resume", action="store_true", help="go on with the training in --out")
+    parser.add_argument(
+        "--control",
+        action="store_true",
+        help="pause, go on and stop as control.json in --out says; the app writes it",
+    )
+    parser.add_argument(
+        "--at-most",
+        type=positive,
+        metavar="N",
+        help="wait until fewer than N trainings of this option run beside --out",
+    )
+    parser.add_argument(
+        "--tensorboard", action="store_true", help="write TensorBoard's event files into --out too"
+    )
     parser.add_argument("--threads", type=positive, default=1, help="torch threads (default: 1)")
     parser.add_argument("--json", action="store_true", help="one JSON object an event")
     for cls, title in ((TrainConfig, "training"), (ModelConfig, "model")):
@@ -57,18 +72,36 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Train a model and print its events."""
+    from budgetformer.job_queue import turn
+
+    # Before anything heavy is imported: who waits needs little memory.
+    with turn(Path(args.out), args.at_most) if args.at_most else nullcontext(True) as mine:
+        if mine:
+            _train(args)
+
+
+def _train(args: argparse.Namespace) -> None:
     import torch
 
+    from budgetformer.control import Control
     from budgetformer.data import load_dataset
+    from budgetformer.parallel import launched
     from budgetformer.train import train
+    from budgetformer.training_report import TensorBoard
 
     torch.set_num_threads(args.threads)
-    run = _run_settings(args)
-    for event in train(load_dataset(run.data), run, Path(args.out), args.resume):
-        if args.json:
-            print_json(event)
-        else:
-            print(_event_line(event), flush=True)
+    run, out = _run_settings(args), Path(args.out)
+    control, processes = Control(out) if args.control else None, launched()
+    with closing(TensorBoard(out)) as tensorboard:
+        for event in train(load_dataset(run.data), run, out, args.resume, control, processes):
+            if not processes.main:
+                continue
+            if args.tensorboard:
+                tensorboard.write(event)
+            if args.json:
+                print_json(event)
+            else:
+                print(_event_line(event), flush=True)
 
 
 def _run_settings(args: argparse.Namespace) -> Any:
@@ -109,6 +142,6 @@ def _event_line(event: dict[str, Any]) -> str:
     parts = (
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in event.items()
-        if name != "event"
+        if name != "event" and not isinstance(value, list | dict)
     )
     return f"{event['event']:6}" + "  ".join(parts)

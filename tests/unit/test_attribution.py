@@ -167,7 +167,7 @@ def test_no_word_moves_a_fixed_budget(
     fixed = Checkpoint(model, tokenizer)
     trace = predict(fixed, TEXT)
     with pytest.raises(
-        ValueError, match="no word moves the mean budget s: this model always runs 2"
+        ValueError, match="no word moves the mean budget s: it is the same for every input"
     ):
         integrated_gradients(fixed, trace, Target.mean_budget())
     assert any(integrated_gradients(fixed, trace, Target.score(0, 1)).word_values)

@@ -15,6 +15,7 @@ from budgetformer import ModelConfig
 from budgetformer.budget import (
     Router,
     Routing,
+    Selection,
     executed_heads,
     masked_mean,
     soft_top_k,
@@ -265,3 +266,40 @@ def test_more_and_fewer_heads_in_training() -> None:
     gradients = torch.autograd.grad(weighted, (budget, scores), allow_unused=True)
     assert gradients[0] is None  # s did not decide
     assert gradients[1].abs().max() > 0
+
+
+def test_a_static_router_knows_no_input() -> None:
+    router = Router(shape(d_model=8, n_heads=4, budgets="static"))
+    mask = torch.ones(3, 2, dtype=torch.bool)
+    routing = router(random(3, 2, 8), mask)
+    hidden = torch.nn.functional.gelu(router.budget_hidden.bias)
+    logit = float((router.budget_out.weight[0] @ hidden + router.budget_out.bias[0]).detach())
+    assert routing.budget.tolist() == pytest.approx([1 / (1 + math.exp(-logit))] * 3)
+    assert torch.equal(routing.scores, router.scorer.bias.expand(3, -1))
+
+
+def test_a_given_budget_is_the_budget() -> None:
+    router = Router(shape(d_model=8, n_heads=4, budgets="shared"), scores_only=True)
+    x, mask, given = random(2, 3, 8), torch.ones(2, 3, dtype=torch.bool), torch.tensor([0.3, 0.9])
+    assert router(x, mask, given).budget.tolist() == given.tolist()
+    assert not [name for name, _ in router.named_parameters() if "budget" in name]
+
+
+def test_controls_of_the_choice_in_training() -> None:
+    routing = _routing([0.25, 0.5, 0.75, 1.0], 8)  # s·H = 2, 4, 6, 8: nothing to round
+    generator = torch.Generator()
+
+    def choose(choice: Any, seed: int = 0) -> Selection:
+        return training_selection(routing, 1.0, 0.0, generator.manual_seed(seed), choice=choice)
+
+    order = routing.scores.argsort(dim=1, descending=True)
+    for row, k in enumerate((2, 4, 6, 8)):
+        assert set(choose("top").heads[row].nonzero()[:, 0].tolist()) == set(
+            order[row, :k].tolist()
+        )
+        lowest = set(order[row, 8 - k :].tolist())
+        assert set(choose("bottom").heads[row].nonzero()[:, 0].tolist()) == lowest
+    assert choose("random").executed_heads.tolist() == [2, 4, 6, 8]
+    assert not torch.equal(choose("random", 1).heads, choose("random", 2).heads)
+    shuffled = [tuple(choose("shuffled", seed).executed_heads.tolist()) for seed in range(20)]
+    assert {tuple(sorted(k)) for k in shuffled} == {(2, 4, 6, 8)} and len(set(shuffled)) > 1

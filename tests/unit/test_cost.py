@@ -18,12 +18,13 @@ Make = Callable[..., BudgetFormer]
 
 def explicit(model: BudgetFormer, ids: torch.Tensor, heads: list[list[int]]) -> torch.Tensor:
     """The model on one text, head by head, with every matrix product written out."""
-    config = model.config
+    config, first = model.config, model.layers[0]
     x = model.embedding(model.embedding.token(ids))[0]  # (T, D)
     for layer, chosen in zip(model.layers, heads, strict=True):
         inner = layer.attention_norm(x) if config.norm == "pre" else x
         if config.routed:
-            layer.router(inner.unsqueeze(0), torch.ones(1, len(inner), dtype=torch.bool))
+            given = torch.ones(1) if config.budgets == "shared" and layer is not first else None
+            layer.router(inner.unsqueeze(0), torch.ones(1, len(inner), dtype=torch.bool), given)
         attention, out = layer.attention, layer.attention.out_bias.expand_as(x)
         for h in chosen:
             qkv = inner @ attention.qkv_weight[h].T + attention.qkv_bias[h]
@@ -53,6 +54,7 @@ def test_the_closed_form_is_what_pytorch_counts(make_model: Make, data: st.DataO
         labels=[f"c{i}" for i in range(data.draw(st.integers(2, 5)))],
         norm=data.draw(st.sampled_from(["pre", "post"])),
         routed=data.draw(st.booleans()),
+        budgets=data.draw(st.sampled_from(["layer", "shared", "static"])),
     )
     heads = [
         sorted(data.draw(st.sets(st.integers(0, n_heads - 1), min_size=1))) for _ in range(n_layers)

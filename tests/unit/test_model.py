@@ -266,3 +266,35 @@ def test_dropout_acts_in_training_only(make_model: Make) -> None:
 def test_source_names_no_streamlit() -> None:
     for path in (Path(__file__).parents[2] / "budgetformer").rglob("*.py"):
         assert "streamlit" not in path.read_text(encoding="utf-8"), path
+
+
+def test_a_shared_budget_is_the_first_layers(make_model: Make) -> None:
+    model = make_model(n_layers=3, budgets="shared")
+    ids, mask = torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.ones(2, 3, dtype=torch.bool)
+    layers = model(ids, mask).layers
+    own = model.layers[0].route(model.layers[0].attention_norm(embed(model, ids)), mask).budget
+    assert all(layer.routing.budget.tolist() == own.tolist() for layer in layers)
+    assert not torch.equal(layers[0].routing.scores, layers[1].routing.scores)
+    predictors = {
+        name.split(".")[1] for name, _ in model.named_parameters() if "budget_out" in name
+    }
+    assert predictors == {"0"}
+
+
+def test_a_dense_model_of_fewer_heads_runs_the_first(make_model: Make) -> None:
+    model = make_model(routed=False, fixed_heads=1)
+    ids, mask = torch.tensor([[1, 2, 3]]), torch.ones(1, 3, dtype=torch.bool)
+    before = model(ids, mask)
+    assert [layer.selection.heads.tolist() for layer in before.layers] == [
+        [[True, False, False, False]]
+    ] * 2
+    assert before.layers[0].routing.budget.tolist() == [0.25]
+    with torch.no_grad():
+        for layer in model.layers:
+            layer.attention.qkv_weight[1:] = float("nan")
+    assert torch.equal(model(ids, mask).logits, before.logits)
+
+
+def embed(model: BudgetFormer, ids: torch.Tensor) -> torch.Tensor:
+    embedded: torch.Tensor = model.embedding(model.embedding.token(ids))
+    return embedded

@@ -11,8 +11,10 @@ import torch
 from safetensors.torch import load_file
 
 from budgetformer import Checkpoint, TrainConfig, load_dataset
+from budgetformer.budget import Routing
 from budgetformer.data import Dataset, Examples
 from budgetformer.evaluate import evaluate, summarise
+from budgetformer.losses import schedule
 from budgetformer.train import Run, Trainer, _lr_factor, _seed, train
 
 MODEL = {
@@ -273,6 +275,53 @@ def test_every_objective_trains(data: Dataset, tmp_path: Path, objective: str) -
     assert saved.config.routed == (objective != "dense")
     if objective == "dense":
         assert events[-1]["executed_heads_frac"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("shape", "fields", "k"),
+    [
+        ({"fixed_heads": 2}, {"objective": "dense"}, {2}),
+        ({"fixed_heads": 3}, {"objective": "requested"}, {3}),
+        ({"budgets": "shared"}, {"objective": "aligned"}, None),
+        ({"budgets": "static"}, {"objective": "paper"}, None),
+        ({}, {"objective": "paper", "selection": "random"}, None),
+        ({}, {"objective": "paper", "selection": "shuffled"}, None),
+    ],
+)
+def test_every_control_trains(
+    data: Dataset, tmp_path: Path, shape: dict[str, Any], fields: dict[str, Any], k: set[int] | None
+) -> None:
+    run = replace(RUN, train=replace(CONFIG, epochs=1, **fields), model={**MODEL, **shape})
+    list(train(data, run, tmp_path / "run"))
+    records = evaluate(Checkpoint.from_pretrained(tmp_path / "run"), data.split("test"))
+    if k:
+        assert set(records.executed_heads.flatten().tolist()) == k
+    if shape.get("budgets") == "shared":
+        assert (records.budgets == records.budgets[:, :1]).all()
+    if shape.get("budgets") == "static":
+        assert (records.budgets == records.budgets[:1]).all()
+        assert (records.heads == records.heads[:1]).all()
+
+
+def test_a_requested_budget_needs_one_for_when_nobody_asks(data: Dataset, tmp_path: Path) -> None:
+    run = replace(RUN, train=replace(CONFIG, objective="requested"))
+    with pytest.raises(ValueError, match="needs fixed_heads"):
+        list(train(data, run, tmp_path / "run"))
+
+
+def test_requested_budgets_are_all_tried(data: Dataset, tmp_path: Path) -> None:
+    run = replace(
+        RUN, train=replace(CONFIG, objective="requested"), model={**MODEL, "fixed_heads": 1}
+    )
+    trainer = Trainer(data, run, tmp_path / "run", resume=False)
+    n_heads = trainer.model.config.n_heads
+    now = schedule(trainer.config, 0.25, 0.0)
+    policy, _ = trainer._policies(now, torch.Generator().manual_seed(0), 200)
+    x = torch.zeros(200, n_heads)
+    k = policy(0, Routing(torch.ones(200), x, x)).executed_heads
+    assert set(k.tolist()) == set(range(1, n_heads + 1))
+    # One budget an example, the same in every layer.
+    assert torch.equal(policy(1, Routing(torch.ones(200), x, x)).executed_heads, k)
 
 
 def test_warm_start_and_teacher(data: Dataset, undisturbed: Path, tmp_path: Path) -> None:
