@@ -31,6 +31,41 @@ compare = st.Page(
     help="Put two texts, or two models, side by side.",
 )
 
+examples = st.Page(
+    ROOT / "pages" / "examples.py",
+    title="Examples",
+    icon=":material/scatter_plot:",
+    help="See a whole data set: which texts are hard, which are dear, and where the two differ.",
+)
+
+heads = st.Page(
+    ROOT / "pages" / "heads.py",
+    title="Heads",
+    icon=":material/grid_view:",
+    help="See which heads a whole data set uses, which of them matter, and what else could be run.",
+)
+
+efficiency = st.Page(
+    ROOT / "pages" / "efficiency.py",
+    title="Efficiency",
+    icon=":material/speed:",
+    help="See what accuracy costs in heads, operations, time and energy, and set a limit.",
+)
+
+train = st.Page(
+    ROOT / "pages" / "train.py",
+    title="Train",
+    icon=":material/model_training:",
+    help="Train a model of your own, and watch how its budget is learned.",
+)
+
+models = st.Page(
+    ROOT / "pages" / "models.py",
+    title="Models",
+    icon=":material/deployed_code:",
+    help="See which models there are, add your own, and set the one that the pages open with.",
+)
+
 
 def first_page() -> None:
     """Send visitors of / on, so that each page has one address; a default page has only /."""
@@ -39,7 +74,7 @@ def first_page() -> None:
 
 
 home = st.Page(first_page, title="BudgetFormer", default=True, visibility="hidden")
-page = st.navigation([home, explore, compare])
+page = st.navigation([home, explore, compare, examples, heads, efficiency, train, models])
 if page is not home:
     st.title(page.title)  # before the page's imports, which take seconds after a start
 with errors.panel("This page stopped"):

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from budgetformer.checkpoint import Checkpoint
     from budgetformer.config import ModelConfig, TrainConfig
     from budgetformer.data import load_dataset
+    from budgetformer.estimator import BudgetFormerClassifier
     from budgetformer.model import BudgetFormer
     from budgetformer.tokenizer import Tokenizer
     from budgetformer.trace import Trace, predict
 
 __all__ = [
     "BudgetFormer",
+    "BudgetFormerClassifier",
     "Checkpoint",
     "ModelConfig",
     "Tokenizer",
@@ -32,6 +34,7 @@ __all__ = [
 # Imported when first asked for: torch takes seconds, and --help or a figure needs none of it.
 _MODULES = {
     "BudgetFormer": "model",
+    "BudgetFormerClassifier": "estimator",
     "Checkpoint": "checkpoint",
     "ModelConfig": "config",
     "Tokenizer": "tokenizer",

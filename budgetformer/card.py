@@ -77,8 +77,14 @@ def model_card(name: str, config: ModelConfig, metrics: dict[str, Any]) -> str:
 
 def train_command(name: str, training: dict[str, Any]) -> str:
     """Return the command line that repeats a training."""
-    words = ["python", "-m", "budgetformer", "train", "--data", training["data"]]
-    words += ["--out", f"checkpoints/{name}"]
+    data, rest = train_options(training)[:2], train_options(training)[2:]
+    words = ["python", "-m", "budgetformer", "train", *data, "--out", f"checkpoints/{name}", *rest]
+    return shlex.join(words)
+
+
+def train_options(training: dict[str, Any]) -> list[str]:
+    """Return the options of `train` that name the data and all that differs from the defaults."""
+    words = ["--data", training["data"]]
     for option in ("init", "warm_start", "teacher"):
         if training.get(option):
             words += [f"--{option.replace('_', '-')}", training[option]]
@@ -86,7 +92,7 @@ def train_command(name: str, training: dict[str, Any]) -> str:
     for option, value in {**training["model"], **training["train"]}.items():
         if value != defaults.get(option):
             words += [f"--{option.replace('_', '-')}", str(value)]
-    return shlex.join(words)
+    return words
 
 
 def write_card(directory: Path, config: ModelConfig, metrics: dict[str, Any]) -> None:

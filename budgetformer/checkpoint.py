@@ -55,7 +55,7 @@ class Checkpoint:
 
     @classmethod
     def from_pretrained(cls, path_or_id: str | Path, revision: str | None = None) -> Checkpoint:
-        """Read a checkpoint from a folder, or from the Hub by its "user/name".
+        """Read a checkpoint from a folder, or from the Hub by "user/name" or "user/name@revision".
 
         Raises:
             ValueError: if the folder is missing or a file in it is missing or damaged.
@@ -169,6 +169,8 @@ def download(repo_id: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
+    repo_id, _, named = repo_id.partition("@")
+    revision = revision or named or None
     if repo_id.count("/") != 1 or repo_id.startswith((".", "/")):
         raise ValueError(f"no checkpoint folder at {repo_id!r}")
     try:

@@ -13,7 +13,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from budgetformer.commands import adaptivity, bench, evaluate, predict, score, sweep, train
+from budgetformer.commands import (
+    adaptivity,
+    bench,
+    evaluate,
+    measure,
+    predict,
+    push,
+    score,
+    sweep,
+    train,
+)
 
 COMMANDS = {
     "predict": predict,
@@ -21,8 +31,10 @@ COMMANDS = {
     "sweep": sweep,
     "adaptivity": adaptivity,
     "bench": bench,
+    "measure": measure,
     "score": score,
     "train": train,
+    "push": push,
 }
 EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 

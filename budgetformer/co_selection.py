@@ -11,17 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from budgetformer.head_economy import Floats, Heads
 
-TOLERANCE = 1e-10
-MOST_STEPS = 2000
+TOLERANCE = 1e-9
+MOST_STEPS = 60
 
 
 @dataclass(frozen=True, eq=False)
 class CoSelection:
-    """Pairs of heads of one layer; every array is (H, H) and symmetric, without a diagonal (NaN)."""
+    """Pairs of heads of one layer: symmetric (H, H) arrays, NaN on the diagonal."""
 
     observed: Floats
     """Examples that ran both heads."""
@@ -59,7 +58,7 @@ def co_selection(heads: Heads) -> CoSelection:
 
 
 def joint_rates(rates: Floats, k: int) -> Floats:
-    """Return how often two heads run together where k heads are chosen independently at these rates.
+    """Return how often two heads run together if heads are independent, given k and the rates.
 
     Args:
         rates: share of the examples that run a head, (H,); their sum is k.
@@ -73,32 +72,53 @@ def joint_rates(rates: Floats, k: int) -> Floats:
     if len(free) == 0:
         return joint
     left = k - int((rates == 1).sum())
-    weights = _weights(rates[free], left)
-    total = _elementary(weights[None, :], left)[0]
-    for i in range(len(free)):
-        for j in range(i + 1, len(free)):
-            rest = np.delete(weights, [i, j])[None, :]
-            both = weights[i] * weights[j] * _elementary(rest, left - 2)[0] / total
-            joint[free[i], free[j]] = joint[free[j], free[i]] = both
+    _, found = _moments(_log_odds(rates[free], left), left)
+    joint[np.ix_(free, free)] = found
     return joint
 
 
-def _weights(rates: Floats, k: int) -> Floats:
-    """Find odds of independent heads that have these rates in draws of exactly k heads."""
-    n = len(rates)
-    weights = rates / (1 - rates)
-    others = ~np.eye(n, dtype=bool)
+def _log_odds(rates: Floats, k: int) -> Floats:
+    """Find log-odds of independent heads that have these rates in draws of exactly k heads.
+
+    Newton's method on the likelihood, which is concave; a step that would lower it is halved.
+    """
+    odds = np.log(rates / (1 - rates))
     for _ in range(MOST_STEPS):
-        weights = weights / np.exp(np.log(weights).mean())  # only their ratios matter
-        without = _elementary(np.where(others, weights, 0.0), k - 1)
-        found = weights * without / _elementary(weights[None, :], k)[0]
+        found, joint = _moments(odds, k)
         if np.abs(found - rates).max() < TOLERANCE:
             break
-        weights = weights * rates / found
-    return weights
+        covariance = joint - np.outer(found, found)
+        np.fill_diagonal(covariance, found * (1 - found))
+        # Singular: only differences of log-odds matter.
+        step = np.linalg.lstsq(covariance, rates - found, rcond=1e-12)[0]
+        before = _likelihood(odds, rates, k)
+        while _likelihood(odds + step, rates, k) < before and np.abs(step).max() > TOLERANCE:
+            step = step / 2
+        odds = odds + step
+    return odds
 
 
-def _elementary(weights: Floats, k: int) -> NDArray[np.float64]:
+def _moments(odds: Floats, k: int) -> tuple[Floats, Floats]:
+    """Return the rates, (n,), and joint rates, (n, n), of draws of exactly k heads."""
+    weights = np.exp(odds - odds.mean())  # only their ratios matter
+    n, total = len(weights), _elementary(weights[None, :], k)[0]
+    rates = weights * _elementary(np.where(np.eye(n, dtype=bool), 0.0, weights), k - 1) / total
+    first, second = np.triu_indices(n, 1)
+    rest, pairs = np.tile(weights, (len(first), 1)), np.arange(len(first))
+    rest[pairs, first] = rest[pairs, second] = 0
+    both = weights[first] * weights[second] * _elementary(rest, k - 2) / total
+    joint = np.zeros((n, n))
+    joint[first, second] = joint[second, first] = both
+    return rates, joint
+
+
+def _likelihood(odds: Floats, rates: Floats, k: int) -> float:
+    """Mean log-likelihood of draws with these rates, up to a constant."""
+    shifted = odds - odds.mean()
+    return float(rates @ shifted - np.log(_elementary(np.exp(shifted)[None, :], k)[0]))
+
+
+def _elementary(weights: Floats, k: int) -> Floats:
     """Return the sum, over all choices of k columns, of the products of weights, for each row."""
     if k < 0:
         return np.zeros(len(weights))
@@ -106,4 +126,4 @@ def _elementary(weights: Floats, k: int) -> NDArray[np.float64]:
     sums[:, 0] = 1
     for column in weights.T:
         sums[:, 1:] += column[:, None] * sums[:, :-1]
-    return sums[:, k]
+    return np.asarray(sums[:, k])

@@ -11,7 +11,11 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal
+
+from budgetformer.config import read_json
 
 JOULES_PER_KWH = 3.6e6
 COUNTERS = {"intel_rapl", "intel_power_gadget", "windows_emi"}
@@ -29,6 +33,44 @@ class Energy:
     country: str
     """ISO code of the country whose electricity was assumed."""
     source: Literal["measured", "estimated"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A country's electricity."""
+
+    country: str
+    """ISO code of three letters."""
+    name: str
+    """In English."""
+    carbon_g_per_kwh: float
+    """Grams of CO₂ equivalent a kilowatt-hour, mean over a year."""
+    year: int | None
+    """The year that this is about, where the source says it."""
+
+
+def grids() -> dict[str, Grid]:
+    """Return the countries whose electricity codecarbon knows, by ISO code, sorted by name.
+
+    Raises:
+        ValueError: if codecarbon is missing.
+    """
+    # Importing codecarbon takes seconds; its table is a file.
+    package = find_spec("codecarbon")
+    if package is None or package.origin is None:
+        raise ValueError("energy needs codecarbon: pip install codecarbon")
+    mixes = read_json(Path(package.origin).parent / "data/private_infra/global_energy_mix.json")
+    found = [
+        Grid(
+            code,
+            str(mix["country_name"]),
+            float(mix["carbon_intensity"]),
+            int(mix["year"]) if mix.get("year") else None,
+        )
+        for code, mix in mixes.items()
+        if mix.get("carbon_intensity") is not None
+    ]
+    return {grid.country: grid for grid in sorted(found, key=lambda grid: grid.name)}
 
 
 def measure_energy(work: Callable[[], object], country: str, min_seconds: float = 5.0) -> Energy:

@@ -5,7 +5,7 @@
 For each layer, in this order:
 
 1. k is the given one, or follows from the forced budget, or from the model's own budget, with the
-   model's rounding.
+   model's rounding; a limit holds for all three.
 2. Heads forced out never run and heads forced in always do. k stays: a head that is forced in
    takes the place of the last of the others, and the place of one that is forced out goes to the
    next. Only where k is too small for the heads forced in, or too large for what is left, it gives
@@ -89,8 +89,12 @@ class Intervention:
         forced = (*self.budgets, *self.k, *self.heads_in, *self.heads_out)
         return self.order == "top" and all(value is None or value == () for value in forced)
 
-    def policy(self, config: ModelConfig) -> Policy:
+    def policy(self, config: ModelConfig, limit: int | None = None) -> Policy:
         """Return the policy for a model of this shape.
+
+        Args:
+            config: the model's shape.
+            limit: most heads a layer, whatever asks for more; None for no limit.
 
         Raises:
             ValueError: if layers or heads do not fit the model, if a layer would have no head left,
@@ -105,7 +109,7 @@ class Intervention:
         def choose(layer: int, routing: Routing) -> Selection:
             heads_in = self.heads_in[layer] if self.heads_in else ()
             heads_out = self.heads_out[layer] if self.heads_out else ()
-            k = self._k(layer, routing, config)
+            k = self._k(layer, routing, config).clamp(max=limit or config.n_heads)
             k = k.clamp(max(1, len(heads_in)), config.n_heads - len(heads_out))
             preference = self._preference(routing.scores, scores[layer], config.temperature)
             preference[:, list(heads_in)] = FIRST

@@ -102,14 +102,20 @@ def turn(folder: Path, most: int) -> Iterator[bool]:
 
     Yields:
         True with a slot; False if the training was told to stop while it waited.
+
+    Raises:
+        ValueError: if another process waits or trains in this folder.
     """
     slots = folder.parent / SLOTS
     slots.mkdir(parents=True, exist_ok=True)
     folder.mkdir(exist_ok=True)
     mine = read_job(folder)
-    if mine is None or mine.pid != os.getpid() or not mine.alive:
+    if mine is None or not mine.alive:
+        # Whoever started this process has not written it down yet, or never will.
         mine = Job(os.getpid(), born(os.getpid()), time.time())
         write_job(folder, mine)
+    elif mine.pid != os.getpid():
+        raise ValueError(f"another process is training in {folder}")
     while not read_wishes(folder).stops:
         line = waiting(folder.parent)
         if not line or line[0] == folder:

@@ -1,4 +1,4 @@
-"""People's own tables: which column is which, which label is which class, and what is wrong where."""
+"""People's own tables: which column is which, which label is which class, what is wrong where."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class SeveralProcesses(Processes):
         """Sum the gradients over processes, all in one message."""
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         total = self.total(torch.cat([gradient.flatten() for gradient in gradients]))
-        parts = total.split([gradient.numel() for gradient in gradients])
+        parts = torch.split(total, [gradient.numel() for gradient in gradients])
         for gradient, part in zip(gradients, parts, strict=True):
             gradient.copy_(part.view_as(gradient))
 
@@ -151,25 +151,19 @@ class SeveralProcesses(Processes):
         model.to(self.device)
 
     def first(self, action: Callable[[], None]) -> None:
-        """Let the first process act; an error of its is an error of all."""
-        from accelerate.utils import broadcast_object_list
-
-        fault = [""]
+        """Let the first process act; when it fails, so do all."""
+        fault: Exception | None = None
         if self.main:
             try:
                 action()
             except (ValueError, OSError) as error:
-                fault = [str(error)]
-        broadcast_object_list(fault)
-        if fault[0]:
-            raise ValueError(fault[0])
+                fault = error
+        if self.first_says(fault is not None):
+            raise fault or ValueError("the first process says what is wrong")
 
     def first_says(self, flag: bool) -> bool:
         """Return the first process's flag in all of them."""
-        from accelerate.utils import broadcast
-
-        said = torch.tensor([flag], dtype=torch.float32, device=self.device)
-        return bool(broadcast(said)[0])
+        return bool(self.gather(torch.tensor([[float(flag)]], device=self.device))[0])
 
     def whole(self, parts: Sequence[Tensor], n: int) -> list[Tensor]:
         """Put the rows that each process has of several tensors together, in one message.
@@ -184,21 +178,20 @@ class SeveralProcesses(Processes):
         mine, most = self.share(n), -(-n // self.size)
         own = [part[: len(mine)] for part in parts]
         widths = [prod(part.shape[1:]) for part in parts]
+        # Not reshape(rows, -1): a process without rows could not say how wide they are.
+        flat = [p.detach().reshape(len(mine), w) for p, w in zip(own, widths, strict=True)]
         message = torch.zeros(most, sum(widths), device=self.device)
-        message[: len(mine)] = torch.cat(
-            [part.detach().reshape(len(mine), width) for part, width in zip(own, widths, strict=True)],
-            dim=1,
-        )
+        message[: len(mine)] = torch.cat(flat, dim=1)
         said = self.gather(message).view(self.size, most, -1)
         everyone = torch.cat([said[rank, : len(self.share(n, rank))] for rank in range(self.size)])
         wholes = []
-        for part, columns in zip(own, everyone.split(widths, dim=1), strict=True):
+        for part, columns in zip(own, torch.split(everyone, widths, dim=1), strict=True):
             others = columns.reshape(n, *part.shape[1:]).to(part)
             wholes.append(torch.cat([others[: mine.start], part, others[mine.stop :]]))
         return wholes
 
     def gather(self, message: Tensor) -> Tensor:
-        """Return all processes' messages of one shape, one after the other."""
+        """Return the rows of all processes' messages, which have one shape, one after the other."""
         from accelerate.utils import gather
 
         messages: Tensor = gather(message)
@@ -212,7 +205,7 @@ class SeveralProcesses(Processes):
         return messages
 
     def _computed(self, n: int) -> range:
-        """Return the rows to run: the share, or one that is then left out, since none is no batch."""
+        """Return the rows to run: the share, or one row that counts for nothing."""
         mine = self.share(n)
         return range(mine.start, max(mine.stop, mine.start + 1))
 
@@ -225,13 +218,12 @@ class SeveralProcesses(Processes):
 
         def choose(layer: int, routing: Routing) -> Selection:
             seen = Routing(*(_among_zeros(part.cpu(), mine, n) for part in routing))
-            chosen = policy(layer, seen)
-            return Selection(
-                *(
-                    None if part is None else part[mine.start : mine.stop].to(self.device)
-                    for part in chosen
-                )
+            heads, gate, offset = (
+                None if part is None else part[mine.start : mine.stop].to(self.device)
+                for part in policy(layer, seen)
             )
+            assert heads is not None
+            return Selection(heads, gate, offset)
 
         return choose
 

@@ -1,7 +1,7 @@
 """A scored set: what a model said about every example of a split, kept in one Parquet file.
 
-The file is written once, by `budgetformer score`, and read by everything that looks at many examples
-at once. Each row is an example; what holds for all of them stands in the file's metadata.
+The file is written once, by `budgetformer score`, and read by everything that looks at many
+examples at once. Each row is an example; what holds for all of them stands in the file's metadata.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Reference:
-    """What another model said about the same N examples: a difficulty that is not the model's own."""
+    """What another model said about the same N examples: a difficulty that is not our own."""
 
     predicted: NDArray[np.int64]
     """Most probable class, in the numbers of the scored model, (N,)."""
@@ -143,7 +143,9 @@ class ScoredSet:
         """
         texts: list[str | None] = [None] * len(self)
         pairs: list[str | None] = [None] * len(self)
-        for i, (row, wanted) in enumerate(zip(self.rows.tolist(), self.hashes.tolist())):
+        for i, (row, wanted) in enumerate(
+            zip(self.rows.tolist(), self.hashes.tolist(), strict=True)
+        ):
             if row >= len(examples):
                 continue
             pair = None if examples.text_pairs is None else examples.text_pairs[row]

@@ -169,7 +169,7 @@ def _heads(table: pa.Table, n_layers: int, n_heads: int) -> NDArray[np.bool_]:
     layers = column.flatten()
     counts = layers.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     index = layers.flatten().to_numpy(zero_copy_only=False)
-    if len(index) and not (0 <= index.min() and index.max() < n_heads):
+    if len(index) and (index.min() < 0 or index.max() >= n_heads):
         wrong = index[(index < 0) | (index >= n_heads)][0]
         raise ValueError(f"there is a head {wrong}, the model has heads 0 to {n_heads - 1}")
     heads = np.zeros((len(counts), n_heads), np.bool_)

@@ -18,6 +18,7 @@ from budgetformer.counterfactuals import (
     word_spans,
 )
 from budgetformer.edits import Edit, EditKind
+from budgetformer.policies import Policy
 from budgetformer.routing_view import require_routed
 from budgetformer.trace import Progress, Trace, predict_many
 
@@ -67,6 +68,7 @@ def cheapest_wording(
     trace: Trace,
     segment: int = 0,
     limit: int = 256,
+    policy: Policy | None = None,
     progress: Progress | None = None,
 ) -> Rewording:
     """Delete words as long as that lowers the executed heads, or else the mean s.
@@ -80,12 +82,13 @@ def cheapest_wording(
         trace: the model's own prediction of the input.
         segment: which text of a pair is edited.
         limit: most wordings to run.
+        policy: what made the trace; the model's own choice when None.
         progress: called with the wordings run and the limit.
 
     Raises:
         ValueError: for a dense model, an unknown segment or a limit below 1.
     """
-    search = _Search(checkpoint, trace, segment, limit, progress)
+    search = _Search(checkpoint, trace, segment, limit, policy, progress)
     length = len(word_spans(trace, segment)) // 2
     while length and search.left:
         text, places = text_of(search.now, segment), word_spans(search.now, segment)
@@ -106,6 +109,7 @@ def dearest_wording(
     keep_label: bool = False,
     seed: int = 0,
     limit: int = 256,
+    policy: Policy | None = None,
     progress: Progress | None = None,
 ) -> Rewording:
     """Make the edits that raise the mean s most, one after the other.
@@ -122,12 +126,13 @@ def dearest_wording(
         keep_label: accept only wordings with the label of the start.
         seed: of the typos.
         limit: most wordings to run.
+        policy: what made the trace; the model's own choice when None.
         progress: called with the wordings run and the limit.
 
     Raises:
         ValueError: for a dense model, an unknown segment or a limit below 1.
     """
-    search = _Search(checkpoint, trace, segment, limit, progress)
+    search = _Search(checkpoint, trace, segment, limit, policy, progress)
     for done in range(n_edits):
         text, places = text_of(search.now, segment), word_spans(search.now, segment)
         stride = -(-len(places) // INSERTION_PLACES) or 1
@@ -155,6 +160,7 @@ class _Search:
         trace: Trace,
         segment: int,
         limit: int,
+        policy: Policy | None,
         progress: Progress | None,
     ) -> None:
         require_routed(checkpoint.config)
@@ -162,7 +168,7 @@ class _Search:
         if limit < 1:
             raise ValueError(f"expected a limit of at least 1, got {limit}")
         self.checkpoint, self.start, self.now, self.segment = checkpoint, trace, trace, segment
-        self.limit, self.progress = limit, progress
+        self.limit, self.policy, self.progress = limit, policy, progress
         self.steps: list[Step] = []
         self.n_tried, self.complete = 0, True
 
@@ -182,7 +188,7 @@ class _Search:
         if len(candidates) > room:
             candidates, self.complete = edits.spread(candidates, room), False
         inputs = [replaced(self.now, self.segment, edit.text) for edit in candidates]
-        runs = predict_many(self.checkpoint, inputs, progress=self._report)
+        runs = predict_many(self.checkpoint, inputs, self.policy, self._report)
         self.n_tried += len(runs)
         allowed = [
             (cost(run), i)

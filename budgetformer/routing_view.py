@@ -108,25 +108,32 @@ class RouterSteps:
     """Every head, by index."""
 
 
-def boundaries(trace: Trace, config: ModelConfig) -> tuple[Boundary, ...]:
+def boundaries(trace: Trace, config: ModelConfig, limit: int | None = None) -> tuple[Boundary, ...]:
     """Tell how near each layer was to gaining or losing a head and to swapping its last one.
+
+    Args:
+        trace: a prediction.
+        config: of the model that made it.
+        limit: the most heads a layer that it was allowed; None for all.
 
     Raises:
         ValueError: for a dense model, which has no budget.
     """
     require_routed(config)
-    return tuple(_boundary(layer, config) for layer in trace.layers)
+    most = min(limit or config.n_heads, config.n_heads)
+    return tuple(_boundary(layer, config, most) for layer in trace.layers)
 
 
 def k_change(
-    budget: float, n_heads: int, rounding: Rounding
+    budget: float, n_heads: int, rounding: Rounding, limit: int | None = None
 ) -> tuple[int, float | None, float | None]:
     """Return k of a budget and the Δs to one head more and one head less; None where none is.
 
     Exactly at a boundary, floor and nearest give the larger k and ceil the smaller one; so one of
     the two Δs is reached there and the other just beyond. The slack of the model's rounding is part
-    of the boundary.
+    of the boundary. With a limit there are never more heads than that.
     """
+    most = n_heads if limit is None else min(limit, n_heads)
     wanted = budget * n_heads
     if rounding == "floor":
         k, shift = math.floor(wanted + ROUNDING_SLACK), -ROUNDING_SLACK
@@ -134,8 +141,8 @@ def k_change(
         k, shift = math.ceil(wanted - ROUNDING_SLACK), ROUNDING_SLACK - 1
     else:
         k, shift = math.floor(wanted + 0.5), -0.5
-    k = min(max(k, 1), n_heads)
-    up = None if k == n_heads else (k + 1 + shift) / n_heads - budget
+    k = min(max(k, 1), most)
+    up = None if k == most else (k + 1 + shift) / n_heads - budget
     down = None if k == 1 else (k + shift) / n_heads - budget
     return k, up, down
 
@@ -205,8 +212,8 @@ def require_routed(config: ModelConfig) -> None:
         raise ValueError("a dense model runs every head: it has no budget and no head scores")
 
 
-def _boundary(layer: LayerTrace, config: ModelConfig) -> Boundary:
-    k, up, down = k_change(layer.budget, config.n_heads, config.rounding)
+def _boundary(layer: LayerTrace, config: ModelConfig, most: int) -> Boundary:
+    k, up, down = k_change(layer.budget, config.n_heads, config.rounding, most)
     if config.constant_budget:
         up = down = None
     nearest = min((abs(change) for change in (up, down) if change is not None), default=math.inf)

@@ -19,7 +19,7 @@ from budgetformer.checkpoint import WEIGHTS, Checkpoint
 from budgetformer.config import read_json, write_json
 from budgetformer.cost import flops
 from budgetformer.data import Examples
-from budgetformer.evaluate import Records, RowPolicy, evaluate_ids
+from budgetformer.evaluate import Records, evaluate_ids
 from budgetformer.policies import Policy
 from budgetformer.records import (
     REFERENCES,
@@ -120,7 +120,7 @@ def source_of(
     assert checkpoint.path is not None  # a model without a file has no weights to name
     config = checkpoint.config
     return Source(
-        model=checkpoint.path.resolve().name,
+        model=model_name(checkpoint.path),
         data=data,
         split=split,
         labels=config.labels,
@@ -131,6 +131,14 @@ def source_of(
         version=library_version(),
         references={name: _judge_name(judge) for name, judge in references.items()},
     )
+
+
+def model_name(folder: Path) -> str:
+    """Return a checkpoint's name: its folder's, or its name on the Hub."""
+    folder = folder.resolve()
+    if folder.parent.name == "snapshots":  # the Hub's cache: models--user--name/snapshots/<commit>
+        return folder.parent.parent.name.removeprefix("models--").replace("--", "/")
+    return folder.name
 
 
 def linear_judge(train: Examples, examples: Examples) -> Reference:
@@ -144,12 +152,15 @@ def encode(checkpoint: Checkpoint, examples: Examples) -> tuple[list[TokenIds], 
     # With room for one token more, what needs that room is what would have been cut.
     longer = tokenizer.encode_ids(examples.texts, examples.text_pairs, max_len + 1)
     cut = [len(row.ids) > max_len for row in longer]
-    again = examples.take([i for i, was_cut in enumerate(cut) if was_cut])
     if examples.text_pairs is None:
-        shorter = iter(_without_last_piece(row) for row, was_cut in zip(longer, cut) if was_cut)
+        shorter = [
+            _without_last_piece(row) for row, was_cut in zip(longer, cut, strict=True) if was_cut
+        ]
     else:
-        shorter = iter(tokenizer.encode_ids(again.texts, again.text_pairs, max_len))
-    inputs = [next(shorter) if was_cut else row for row, was_cut in zip(longer, cut, strict=True)]
+        again = examples.take([i for i, was_cut in enumerate(cut) if was_cut])
+        shorter = tokenizer.encode_ids(again.texts, again.text_pairs, max_len)
+    shortened = iter(shorter)
+    inputs = [next(shortened) if was_cut else row for row, was_cut in zip(longer, cut, strict=True)]
     return inputs, cut
 
 
@@ -225,16 +236,20 @@ def _evaluate(
     labels: Sequence[int],
     advance: Callable[[int], None],
 ) -> Records:
-    own = checkpoint.model.own_policy
+    own, running = checkpoint.model.own_policy, 0
 
     def policy_for(rows: Sequence[int]) -> Policy:
-        advance(len(rows))
+        # Asked before a batch runs: the one before it is done.
+        nonlocal running
+        advance(running)
+        running = len(rows)
         return own
 
-    reported: RowPolicy = policy_for
-    return evaluate_ids(
-        checkpoint.model, checkpoint.tokenizer, inputs, labels, BATCH_ROWS, reported
+    records = evaluate_ids(
+        checkpoint.model, checkpoint.tokenizer, inputs, labels, BATCH_ROWS, policy_for
     )
+    advance(running)
+    return records
 
 
 def _as_reference(records: Records) -> Reference:
@@ -275,7 +290,7 @@ def _check(checkpoint: Checkpoint, examples: Examples, references: Mapping[str, 
 def _judge_name(judge: Judge) -> str:
     if isinstance(judge, Reference):
         return "TF-IDF and logistic regression"
-    return judge.path.resolve().name if judge.path else "a model"
+    return model_name(judge.path) if judge.path else "a model"
 
 
 def _job(source: Source, examples: Examples, keep_texts: bool, chunk_rows: int) -> dict[str, str]:

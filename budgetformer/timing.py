@@ -18,11 +18,13 @@ import torch
 
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.config import ModelConfig
-from budgetformer.cost import dense_flops, flops
+from budgetformer.cost import dense_flops, flops, full_flops
 from budgetformer.model import BudgetFormer
 from budgetformer.policies import fixed_heads
 
 MIN_REPEATS = 5
+# One layer of this many is timed in some seconds, and its weights take 0.5 GB.
+MOST_FLOPS, MOST_WEIGHTS = 5e10, 2**27
 MIN_SAMPLE_MS = 2.0  # shorter calls are timed several at a time
 
 # (batch, length, (D, H), part of the heads): about a minute.
@@ -109,6 +111,38 @@ def bench_checkpoint(checkpoint: Checkpoint, seconds: float = 4.0) -> Iterator[T
         yield time_shape(checkpoint.model, dense, batch, length, k, seconds)
 
 
+def bench_shape(
+    n_heads: int, d_model: int, d_ff: int, length: int, k: int, seconds: float = 2.0
+) -> Timing:
+    """Time one layer of any shape on one text, with random weights and k random heads.
+
+    Layers of one shape are alike, so the FLOPs a second of one are those of many.
+
+    Raises:
+        ValueError: for a shape that is none, or one too large to be timed in passing.
+    """
+    config = ModelConfig(
+        vocab_size=2,
+        labels=("a", "b"),
+        n_layers=1,
+        n_heads=n_heads,
+        d_model=d_model,
+        d_ff=d_ff,
+        max_len=max(8, length),
+    )
+    if not 1 <= k <= n_heads:
+        raise ValueError(f"k must be in [1, {n_heads}], got {k}")
+    if length < 1:
+        raise ValueError(f"the length must be at least 1 token, got {length}")
+    cost = full_flops(config, length).model
+    if cost > MOST_FLOPS or (4 * d_model + 2 * d_ff) * d_model > MOST_WEIGHTS:
+        raise ValueError(
+            f"a layer of {cost / 1e9:,.0f} GFLOP is too large to be timed in passing: the most is "
+            f"{MOST_FLOPS / 1e9:,.0f} GFLOP and {MOST_WEIGHTS:,} weights"
+        )
+    return time_shape(*_twins(config), 1, length, k, seconds)
+
+
 def time_shape(
     model: BudgetFormer,
     dense: BudgetFormer,
@@ -144,7 +178,7 @@ def dense_twin(model: BudgetFormer) -> BudgetFormer:
 
 def medians_ms(functions: Sequence[Callable[[], object]], seconds: float) -> list[float]:
     """Run functions in turn for some seconds, on one thread, and return their median times."""
-    with _one_thread(), torch.inference_mode():
+    with one_thread(), torch.inference_mode():
         calls = [_calls_a_sample(function) for function in functions]
         samples: list[list[float]] = [[] for _ in functions]
         end = time.perf_counter() + seconds
@@ -154,8 +188,13 @@ def medians_ms(functions: Sequence[Callable[[], object]], seconds: float) -> lis
     return [float(np.median(found)) for found in samples]
 
 
-def latency(checkpoint: Checkpoint, texts: Sequence[str], repeats: int = 100) -> Latency:
-    """Time single texts from ids to logits, on one thread; texts are taken in turn.
+def latency(
+    checkpoint: Checkpoint,
+    texts: Sequence[str],
+    repeats: int = 100,
+    text_pairs: Sequence[str] | None = None,
+) -> Latency:
+    """Time single texts, or pairs, from ids to logits, on one thread; they are taken in turn.
 
     Raises:
         ValueError: if there is no text.
@@ -163,9 +202,9 @@ def latency(checkpoint: Checkpoint, texts: Sequence[str], repeats: int = 100) ->
     if not texts:
         raise ValueError("there are no texts to time")
     tokenizer, model = checkpoint.tokenizer, checkpoint.model
-    inputs = tokenizer.encode_ids(texts, None, checkpoint.config.max_len)
+    inputs = tokenizer.encode_ids(texts, text_pairs, checkpoint.config.max_len)
     batches = [tokenizer.batch([row]) for row in inputs]
-    with _one_thread(), torch.inference_mode():
+    with one_thread(), torch.inference_mode():
         for batch in batches[:MIN_REPEATS]:
             model(*batch)
         found = []
@@ -198,7 +237,8 @@ def _sample_ms(function: Callable[[], object], n: int) -> float:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -17,18 +17,18 @@ import torch
 from torch import Tensor
 
 from budgetformer.card import write_card
-from budgetformer.checkpoint import METRICS, Checkpoint, is_matrix
-from budgetformer.config import ModelConfig, TrainConfig, to_dict, write_json
+from budgetformer.checkpoint import METRICS, Checkpoint
+from budgetformer.config import TrainConfig, write_json
 from budgetformer.control import Control
 from budgetformer.data import Dataset
 from budgetformer.evaluate import evaluate, summarise
 from budgetformer.losses import Schedule, schedule, training_loss
-from budgetformer.model import BudgetFormer
+from budgetformer.optimisation import adamw, lr_factor, seed_of, seed_torch
 from budgetformer.parallel import Processes
 from budgetformer.policies import Policy, exploring
-from budgetformer.pretrained import PretrainedEncoder
-from budgetformer.tokenizer import TokenIds, Tokenizer
+from budgetformer.tokenizer import TokenIds
 from budgetformer.training_report import answer, routing_report
+from budgetformer.training_start import build, load_teacher
 from budgetformer.training_state import RUN, STATE, EventLog, claim, load_state, save_state
 
 Event = dict[str, Any]
@@ -112,14 +112,16 @@ class Trainer:
         self.processes.first(lambda: claim(out, asdict(run), resume))
         self.rows = dataset.split("train").first(self.config.limit)
         self.validation = dataset.split("validation")
-        self.tokenizer, self.model = self._build(dataset)
-        self.teacher = self._teacher() if run.teacher else None
+        self.tokenizer, self.model = build(run, dataset, self.rows)
+        self.teacher = (
+            load_teacher(run.teacher, self.tokenizer, self.model.config) if run.teacher else None
+        )
         if self.processes.main:
             out.mkdir(parents=True, exist_ok=True)
             write_json(out / RUN, asdict(run))
         for model in filter(None, (self.model, self.teacher)):
             model.to(self.processes.device)
-        self.optimizer = _optimizer(self.model, self.config)
+        self.optimizer = adamw(self.model, self.config)
         self.inputs = self._encode(self.rows.texts, self.rows.text_pairs)
         self.validation_inputs = self._encode(self.validation.texts, self.validation.text_pairs)
         self.steps_per_epoch = -(-len(self.inputs) // self.config.batch_size)
@@ -193,52 +195,12 @@ class Trainer:
         if self.processes.main:
             save_state(self.out, self.model, self.optimizer, self.step)
 
-    def _build(self, dataset: Dataset) -> tuple[Tokenizer, BudgetFormer]:
-        """Make tokenizer and model: new, from a pretrained encoder, or from a checkpoint."""
-        texts = (*self.rows.texts, *(self.rows.text_pairs or ()))
-        given: dict[str, Any] = {
-            "labels": dataset.label_names,
-            "n_segments": dataset.n_segments,
-            "routed": self.config.objective != "dense",
-        }
-        state: dict[str, Tensor] = {}
-        if self.run.warm_start:
-            start = Checkpoint.from_pretrained(self.run.warm_start)
-            tokenizer, state = start.tokenizer, start.model.state_dict()
-            given = {**to_dict(start.config), **self.run.model, **given}
-        elif self.run.init:
-            encoder = PretrainedEncoder(self.run.init)
-            tokenizer = encoder.tokenizer_for(texts)
-            given = {**encoder.model_fields(), **self.run.model, **given}
-        else:
-            tokenizer = Tokenizer.train(texts, self.config.vocab_size)
-            given = {**self.run.model, **given}
-        _seed_torch(_seed(self.config.seed, "weights", 0))
-        model = BudgetFormer(ModelConfig(**{**given, "vocab_size": tokenizer.vocab_size}))
-        if self.run.init:
-            state = encoder.state(model.config, tokenizer)
-        _start_from(model, state, self.run.warm_start or self.run.init)
-        return tokenizer, model
-
-    def _teacher(self) -> BudgetFormer:
-        """Read the model to distil from; it must read and answer as the student does."""
-        teacher, mine = Checkpoint.from_pretrained(self.run.teacher), self.model.config
-        for what, same in (
-            ("vocabulary", teacher.tokenizer.pieces == self.tokenizer.pieces),
-            ("labels", teacher.config.labels == mine.labels),
-            ("number of texts", teacher.config.n_segments == mine.n_segments),
-            ("length", teacher.config.max_len >= mine.max_len),
-        ):
-            if not same:
-                raise ValueError(f"the teacher {self.run.teacher} differs in its {what}")
-        return teacher.model
-
     def _encode(self, texts: Sequence[str], pairs: Sequence[str] | None) -> list[TokenIds]:
         return self.tokenizer.encode_ids(texts, pairs, self.model.config.max_len)
 
     def _epoch_batches(self, epoch: int) -> list[list[int]]:
         """Shuffle, sort by length within pools of batches, shuffle the batches."""
-        generator = torch.Generator().manual_seed(_seed(self.config.seed, "order", epoch))
+        generator = torch.Generator().manual_seed(seed_of(self.config.seed, "order", epoch))
         order = torch.randperm(len(self.inputs), generator=generator).tolist()
         size = self.config.batch_size
         pool = POOL_BATCHES * size
@@ -252,16 +214,14 @@ class Trainer:
     def _train_step(self, rows: list[int]) -> dict[str, Any]:
         self.model.train()
         moment = self.step * self.processes.size + self.processes.rank
-        _seed_torch(_seed(self.config.seed, "dropout", moment))
-        generator = torch.Generator().manual_seed(_seed(self.config.seed, "noise", self.step))
+        seed_torch(seed_of(self.config.seed, "dropout", moment))
+        generator = torch.Generator().manual_seed(seed_of(self.config.seed, "noise", self.step))
         progress = self.step / self.n_steps
         now = schedule(self.config, self.model.config.temperature, progress)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.config.lr * _lr_factor(progress, self.config.warmup)
+            group["lr"] = self.config.lr * lr_factor(progress, self.config.warmup)
         batch = self.tokenizer.batch([self.inputs[row] for row in rows])
-        labels = torch.tensor(
-            [self.rows.labels[row] for row in rows], device=self.processes.device
-        )
+        labels = torch.tensor([self.rows.labels[row] for row in rows], device=self.processes.device)
         teacher = None
         if self.teacher is not None:
             with torch.inference_mode():
@@ -362,49 +322,3 @@ class Trainer:
         write_card(self.out, saved.config, metrics)
         (self.out / STATE).unlink(missing_ok=True)
         return validation
-
-
-def _start_from(model: BudgetFormer, state: dict[str, Tensor], source: str) -> None:
-    """Copy the weights that a start has; a dense one has no router, an encoder no classifier."""
-    try:
-        unexpected = model.load_state_dict(state, strict=False).unexpected_keys
-    except RuntimeError as error:
-        raise ValueError(f"{source} has another shape: {' '.join(str(error).split())}") from error
-    if any(".router." not in name for name in unexpected):
-        raise ValueError(f"{source} holds weights the model has not: {unexpected[0]}")
-
-
-def _optimizer(model: BudgetFormer, config: TrainConfig) -> torch.optim.AdamW:
-    """AdamW with weight decay on matrices only: not on biases and normalisation weights."""
-    decayed = [p for name, p in model.named_parameters() if is_matrix(name, p)]
-    others = [p for name, p in model.named_parameters() if not is_matrix(name, p)]
-    return torch.optim.AdamW(
-        [
-            {"params": decayed, "weight_decay": config.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ],
-        lr=config.lr,
-        betas=(0.9, 0.98),
-        fused=True,
-    )
-
-
-def _lr_factor(progress: float, warmup: float) -> float:
-    """Rise linearly over the warm-up, then fall linearly to zero."""
-    if progress < warmup:
-        return progress / warmup
-    return (1 - progress) / (1 - warmup)
-
-
-def _seed_torch(seed: int) -> None:
-    """Seed torch's global generator, the only one that initial weights and dropout can use.
-
-    `train` forks that generator, so that its caller's stays as it was.
-    """
-    torch.manual_seed(seed)  # noqa: TID251
-
-
-def _seed(seed: int, purpose: str, index: int) -> int:
-    """Return a seed for one purpose at one moment; different moments never share a stream."""
-    purposes = ("weights", "order", "dropout", "noise")
-    return (seed * len(purposes) + purposes.index(purpose)) * 10_000_019 + index

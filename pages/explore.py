@@ -11,6 +11,7 @@ from app.components import (
     heads,
     meter,
     models,
+    operating_point,
     prediction,
     router,
     tokens,
@@ -44,18 +45,20 @@ st.markdown(
     "A BudgetFormer decides for each text **how many** of its attention heads to run in each "
     "layer, and **which**, and skips the others. Give it a text and look at what it decides."
 )
+operating_point.read()
 model = models.pick_model(state.EXPLORE_MODEL)
 text, pair = examples.text_input(model.config.n_segments if model else 1)
 if model is None:
     st.stop()
 
+operating_point.notice([model], "explore")
 trace: Trace | None = None
 if not text.strip() or (pair is not None and not pair.strip()):
     what = "a text" if pair is None else "both texts"
     st.info(f"Type {what} above, or pick an example.", icon=":material/edit:")
 else:
     with errors.panel("The model found nothing to read"):
-        trace = predict(model, text, pair)
+        trace = predict(model, text, pair, operating_point.policy(model.config))
 if trace is None:
     st.stop()
 

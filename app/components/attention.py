@@ -39,6 +39,11 @@ def picked_head(trace: Trace, key: str) -> Head:
     return layer, head if head in heads else max(heads, key=lambda h: p[h])
 
 
+def ask_for(head: Head, key: str) -> None:
+    """Let a page open with a head, as if it had been clicked there."""
+    st.session_state[_asked(key)] = head
+
+
 def section(checkpoint: Checkpoint, trace: Trace, key: str, picked: Head) -> None:
     """Draw the picker, one map and the overview."""
     st.subheader(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from app import errors, loaders, state
-from app.components import examples, models, words
+from app.components import examples, models, operating_point, words
 from app.components.prediction import flop_text, percent
 from app.components.tables import source, table
 from budgetformer.attribution_targets import Target
@@ -32,7 +32,7 @@ class Side:
 
     @property
     def model_name(self) -> str:
-        return self.model.path.name if self.model.path else "the model"
+        return loaders.name_of(self.model)
 
 
 def pick() -> tuple[Side, Side] | None:
@@ -55,10 +55,12 @@ def pick() -> tuple[Side, Side] | None:
         persist_state="session",
     )
     state.write_url(state.COMPARE_BY, ways[0])
+    operating_point.read()
     picked = _models(by == "models")
     if picked is None:
         return None
     texts = _texts(by == "models", max(model.config.n_segments for model in picked))
+    operating_point.notice(picked, "compare")
     sides = []
     for letter, model, parts in zip("AB", picked, texts, strict=True):
         # A model of single texts reads the first of two.
@@ -68,7 +70,16 @@ def pick() -> tuple[Side, Side] | None:
             return None
         with errors.panel(f"The model found nothing to read in {letter}"):
             sides.append(
-                Side(letter, model, predict(model, read[0], read[1] if len(read) == 2 else None))
+                Side(
+                    letter,
+                    model,
+                    predict(
+                        model,
+                        read[0],
+                        read[1] if len(read) == 2 else None,
+                        operating_point.policy(model.config),
+                    ),
+                )
             )
     return (sides[0], sides[1]) if len(sides) == 2 else None
 
@@ -78,7 +89,7 @@ def _models(two: bool) -> tuple[Checkpoint, Checkpoint] | None:
     if not two:
         return None if first is None else (first, first)
     # The twin with all heads on, where there is one.
-    name = first.path.name if first is not None and first.path else state.DEFAULT_MODEL
+    name = loaders.name_of(first) if first is not None else state.DEFAULT_MODEL
     second = models.pick_model(state.COMPARE_MODEL_B, "Model B", f"{name}-dense")
     return None if first is None or second is None else (first, second)
 

@@ -8,6 +8,7 @@ from typing import cast
 import streamlit as st
 
 from app import loaders
+from app.components import operating_point
 from app.components.forced import Trial
 from app.components.heads import PLAIN_CHART, head_name
 from app.components.prediction import percent, signed_points
@@ -118,6 +119,9 @@ def sweep(trial: Trial, key: str) -> None:
         if spare == 0
         else f"**{abs(spare):g}** {'more than needed' if spare > 0 else 'fewer than that'}."
     )
+    limit = operating_point.limit(trial.config)
+    if limit is not None:
+        verdict += f" That is with your limit of {limit}; the chart tries every k, beyond it too."
     if not found.keeps_full_label:
         verdict += " Its answer is not that of all heads."
     st.markdown(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from app import errors, state
+from app.components import operating_point
 from app.components.heads import Head, head_name
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.config import ModelConfig
@@ -25,7 +26,7 @@ class Trial:
 
     checkpoint: Checkpoint
     own: Trace
-    """Left alone."""
+    """Left alone, but within the limit on heads, if one is set."""
     shown: Trace
     """With the change."""
     change: Intervention
@@ -65,7 +66,7 @@ def run(checkpoint: Checkpoint, own: Trace) -> Trial:
     change = read(checkpoint.config)
     if change.empty:
         return Trial(checkpoint, own, own, change)
-    policy = change.policy(checkpoint.config)
+    policy = change.policy(checkpoint.config, operating_point.limit(checkpoint.config))
     return Trial(checkpoint, own, predict_under(checkpoint, own, 1, lambda _: policy)[0], change)
 
 

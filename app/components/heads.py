@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 import streamlit as st
 
+from app.components import operating_point
 from budgetformer.config import ModelConfig
 from budgetformer.figures.budgets import budget_bars, budget_bars_alt, plain
 from budgetformer.figures.heads import MOST_HEADS_WITH_TEXT, head_grid, head_grid_alt
@@ -14,7 +15,7 @@ from budgetformer.routing_view import Boundary, boundaries
 from budgetformer.trace import Trace
 
 ROUNDED = {"floor": "rounded down", "nearest": "rounded", "ceil": "rounded up"}
-PLAIN_CHART = {"displayModeBar": False}
+PLAIN_CHART: dict[str, object] = {"displayModeBar": False}
 
 Head = tuple[int, int]
 """(layer, head), both from 0; screens add one."""
@@ -33,7 +34,8 @@ def budgets_and_heads(
             icon=":material/info:",
         )
         return
-    near = boundaries(trace, config)
+    limit = operating_point.limit(config)
+    near = boundaries(trace, config, limit)
     left, right = st.columns(2, gap="medium")
     with left:
         st.subheader(
@@ -45,7 +47,7 @@ def budgets_and_heads(
         st.markdown(
             f"Each layer asks for a share **s** of its {config.n_heads} heads (blue bar). It gets "
             f"a whole number **k** of them (orange mark): s·H {ROUNDED[config.rounding]}, but "
-            "never less than one."
+            f"never less than one{'' if limit is None else f' or more than {limit}, your limit'}."
         )
         budgets(config, trace, key)
         st.html(_boundary_lines(near, config))
@@ -104,12 +106,14 @@ def grid(
     clickable(figure, f"{key}_heads", head_grid_alt(probabilities, heads))
 
 
-def clickable(figure: go.Figure, key: str, alt: str) -> None:
+def clickable(
+    figure: go.Figure, key: str, alt: str, config: Mapping[str, object] = PLAIN_CHART
+) -> None:
     """Draw a chart of heads; `clicked` tells in the next run which of them was clicked."""
     event = st.plotly_chart(
         figure,
         key=key,
-        config=PLAIN_CHART,
+        config=dict(config),
         alt=alt,
         on_select="rerun",
         selection_mode="points",
@@ -156,7 +160,8 @@ def _boundary(layer: int, boundary: Boundary, n_heads: int, fixed: bool) -> str:
     if boundary.down is not None:
         parts.append(f"one fewer below {_heads(boundary.down * n_heads)}")
     flag = " <b>Near the boundary.</b>" if boundary.near_boundary else ""
-    return f"{start}: {', '.join(parts) or 'this layer has one head'}.{flag}"
+    alone = "this layer has one head" if n_heads == 1 else "your limit leaves it one"
+    return f"{start}: {', '.join(parts) or alone}.{flag}"
 
 
 def _heads(change: float) -> str:

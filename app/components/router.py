@@ -7,8 +7,10 @@ import math
 import streamlit as st
 
 from app import state
+from app.components import operating_point
 from app.components.heads import ROUNDED
 from budgetformer.checkpoint import Checkpoint
+from budgetformer.config import ModelConfig
 from budgetformer.figures.budgets import plain
 from budgetformer.figures.style import BLUE_RGB
 from budgetformer.routing_view import RouterSteps, router_steps
@@ -58,13 +60,18 @@ def _how_many(steps: RouterSteps, checkpoint: Checkpoint) -> str:
         f'<div class="bf-strip" aria-hidden="true" style="{_strip(steps.summary)}"></div>',
         budget,
         f"Of {config.n_heads} heads that is {plain(steps.wanted)}; {ROUNDED[steps.rounding]}, and "
-        f"never below one, it gives <b>k = {steps.k}</b>."
+        f"never below one{_limit(config)}, it gives <b>k = {steps.k}</b>."
         + _formula(f"s·H = {steps.budget:.4f} × {config.n_heads} = {plain(steps.wanted)}"),
         "A second network scores every head from the same summary: <b>z</b>. Softmax at "
         f"temperature τ = {steps.sharpness.temperature:g} makes preferences <b>p</b> of the "
         "scores, without noise. They add up to 100%.",
         f"The <b>{steps.k}</b> best-scored heads run; the line in the table is the cut.",
     )
+
+
+def _limit(config: ModelConfig) -> str:
+    limit = operating_point.limit(config)
+    return "" if limit is None else f" or above {limit}, your limit"
 
 
 def _which(steps: RouterSteps) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app import errors, state
-from app.components import experiments, forced, forcing
+from app.components import experiments, forced, forcing, operating_point
 from app.components.forced import Trial
 from app.components.prediction import flop_text, percent, signed_points
 from app.components.tables import table
@@ -84,7 +84,9 @@ def _result(trial: Trial, key: str) -> None:
             icon=":material/history:",
         )
     rows = _rows(trial.checkpoint, trial.own, trial.shown)
-    table(("", "Left alone", "With changes", "Difference"), rows, [0])
+    limit = operating_point.limit(trial.config)
+    alone = "Left alone" if limit is None else f"Left alone, at most {limit}"
+    table(("", alone, "With changes", "Difference"), rows, [0])
     if trial.own.label != trial.shown.label:
         st.markdown(":orange[:material/swap_horiz: **The answer is another one now.**]")
 

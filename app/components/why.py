@@ -17,7 +17,8 @@ def section(model: Checkpoint, trace: Trace, key: str) -> None:
 
     Args:
         model: the model.
-        trace: its own prediction: a forced one would be compared with unforced neighbours.
+        trace: its own prediction, within the limit on heads if one is set: its neighbours keep to
+            that too. Another forced one would be compared with unforced neighbours.
         key: prefix of the keys of widgets and charts.
     """
     with errors.panel("The words could not be found"):

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app import loaders
-from app.components import wording
+from app.components import operating_point, wording
 from app.components.request import on_request
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.counterfactuals import Counterfactual, Counterfactuals
@@ -36,10 +36,15 @@ def small_changes(model: Checkpoint, trace: Trace, segment: int, key: str) -> No
     )
     result = on_request(
         f"{key}_edits",
-        (loaders.input_key(model, trace), segment),
+        (loaders.input_key(model, trace), segment, operating_point.limit(model.config)),
         "Try small changes",
         lambda progress: counterfactuals(
-            model, trace, segment=segment, limit=LIMIT, progress=progress
+            model,
+            trace,
+            segment=segment,
+            limit=LIMIT,
+            policy=operating_point.policy(model.config),
+            progress=progress,
         ),
         f"Runs the model on up to {LIMIT} changed texts; a long text takes seconds.",
     )

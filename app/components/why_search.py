@@ -8,7 +8,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from app import loaders
-from app.components import why_edits, wording
+from app.components import operating_point, why_edits, wording
 from app.components.request import on_request
 from app.components.words import signed
 from budgetformer.checkpoint import Checkpoint
@@ -46,9 +46,16 @@ def _search(
 ) -> None:
     result = on_request(
         key,
-        (loaders.input_key(model, trace), segment),
+        (loaders.input_key(model, trace), segment, operating_point.limit(model.config)),
         label,
-        lambda progress: search(model, trace, segment=segment, limit=LIMIT, progress=progress),
+        lambda progress: search(
+            model,
+            trace,
+            segment=segment,
+            limit=LIMIT,
+            policy=operating_point.policy(model.config),
+            progress=progress,
+        ),
         f"Runs the model on up to {LIMIT} wordings; a long text takes seconds.",
     )
     if result is None:

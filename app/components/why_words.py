@@ -7,7 +7,7 @@ import html
 import streamlit as st
 
 from app import loaders
-from app.components import words
+from app.components import operating_point, words
 from app.components.request import Progress, on_request
 from app.components.why_target import digits, name
 from budgetformer.attribution import Attribution
@@ -50,7 +50,8 @@ def explanation(
 
 def test_of_truth(model: Checkpoint, trace: Trace, attribution: Attribution, key: str) -> None:
     """Offer to measure whether the words that the map ranks first are the ones that count."""
-    question = (loaders.input_key(model, trace), attribution.target, attribution.method)
+    limit = operating_point.limit(model.config)
+    question = (loaders.input_key(model, trace), attribution.target, attribution.method, limit)
     result = on_request(
         f"{key}_faithfulness",
         question,
@@ -68,7 +69,8 @@ def _measure(
 ) -> Faithfulness:
     from budgetformer.faithfulness import faithfulness
 
-    return faithfulness(model, trace, attribution, progress=progress)
+    policy = operating_point.policy(model.config)
+    return faithfulness(model, trace, attribution, policy=policy, progress=progress)
 
 
 def _occlusion(model: Checkpoint, trace: Trace, target: Target, key: str) -> Attribution | None:

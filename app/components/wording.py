@@ -8,7 +8,7 @@ import re
 
 import streamlit as st
 
-from app import state
+from app import loaders, state
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.trace import Trace
 
@@ -78,9 +78,8 @@ def marked(before: str, after: str) -> str:
 
 def compare(model: Checkpoint, first: tuple[str, ...], second: tuple[str, ...]) -> None:
     """Fill in the page Compare: two texts, or two pairs, under one model."""
-    assert model.path is not None
     st.session_state[state.COMPARE_BY] = "texts"
-    st.session_state[state.COMPARE_MODEL] = model.path.name
+    st.session_state[state.COMPARE_MODEL] = loaders.name_of(model)
     for keys, texts in ((state.COMPARE_A, first), (state.COMPARE_B, second)):
         for key, text in zip(keys, texts, strict=False):
             st.session_state[key] = text

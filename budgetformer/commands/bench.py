@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
 from budgetformer.commands.shared import print_json
 
@@ -12,6 +13,12 @@ HELP = "time skipping against the dense twin"
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("--model", help="checkpoint folder or Hub id; random models when left out")
+    parser.add_argument(
+        "--shape",
+        type=_shape,
+        metavar="H,D,D_FF,T,K",
+        help="one layer of this shape instead: heads, width, feed-forward, tokens, heads that run",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=run)
 
@@ -19,13 +26,26 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Time a model, or random ones of many shapes."""
     from budgetformer.checkpoint import Checkpoint
-    from budgetformer.timing import bench, bench_checkpoint
+    from budgetformer.timing import Timing, bench, bench_checkpoint, bench_shape
 
+    if args.model and args.shape:
+        raise ValueError("give --model or --shape, not both")
     rows = []
-    timings = bench_checkpoint(Checkpoint.from_pretrained(args.model)) if args.model else bench()
+    timings: Iterable[Timing] = bench()
+    if args.model:
+        timings = bench_checkpoint(Checkpoint.from_pretrained(args.model))
+    elif args.shape:
+        timings = [bench_shape(*args.shape)]
     for row in timings:
         rows.append(row.to_dict())
         if not args.json:
             print(row, flush=True)
     if args.json:
         print_json({"rows": rows})
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    numbers = tuple(int(part) for part in text.split(","))
+    if len(numbers) != 5:
+        raise argparse.ArgumentTypeError(f"expected five numbers H,D,D_FF,T,K, got {text!r}")
+    return numbers

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from budgetformer.scoring import Judge
 
 HELP = "score every example of a split, into one file"
-SECONDS_BETWEEN_REPORTS = 1.0
+SECONDS_ON_A_SCREEN, SECONDS_IN_A_LOG = 0.5, 10.0
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -85,9 +85,7 @@ def run(args: argparse.Namespace) -> None:
         )
 
 
-def _examples(
-    args: argparse.Namespace, checkpoint: Checkpoint
-) -> tuple[Dataset | None, Examples]:
+def _examples(args: argparse.Namespace, checkpoint: Checkpoint) -> tuple[Dataset | None, Examples]:
     from budgetformer.data import load_dataset
     from budgetformer.own_data import WHOLE, whole_table
 
@@ -122,19 +120,21 @@ def _references(
 
 
 class _Reporter:
-    """Progress, at most once a second: words on standard error, or JSON on standard output."""
+    """Progress: words on standard error, or JSON on standard output."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
         self.start = time.monotonic()
-        self.last = 0.0
+        self.last = -SECONDS_IN_A_LOG
         self.first: int | None = None
 
     def report(self, done: int, total: int) -> None:
         now = time.monotonic()
         if self.first is None:
             self.first, self.start = done, now
-        if now - self.last < SECONDS_BETWEEN_REPORTS and done < total:
+        read_at_once = self.as_json or sys.stderr.isatty()
+        pause = SECONDS_ON_A_SCREEN if read_at_once else SECONDS_IN_A_LOG
+        if now - self.last < pause and done < total:
             return
         self.last = now
         if self.as_json:

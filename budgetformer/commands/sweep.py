@@ -33,7 +33,8 @@ def run(args: argparse.Namespace) -> None:
         rows.append(row.to_dict())
         if not args.json:
             print(
-                f"{row.policy:13} {row.k or '':2} s {row.budget:.3f}  heads {row.executed_heads_frac:.3f}  "
+                f"{row.policy:13} {row.k or '':2} s {row.budget:.3f}  "
+                f"heads {row.executed_heads_frac:.3f}  "
                 f"accuracy {row.accuracy:.4f} [{row.ci_low:.4f}, {row.ci_high:.4f}]  "
                 f"{row.flops_per_example / 1e6:.1f} MFLOPs",
                 flush=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from contextlib import closing, nullcontext
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -51,6 +52,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tensorboard", action="store_true", help="write TensorBoard's event files into --out too"
     )
+    parser.add_argument(
+        "--estimate", action="store_true", help="run a few steps, say how long all take, keep none"
+    )
     parser.add_argument("--threads", type=positive, default=1, help="torch threads (default: 1)")
     parser.add_argument("--json", action="store_true", help="one JSON object an event")
     for cls, title in ((TrainConfig, "training"), (ModelConfig, "model")):
@@ -91,6 +95,9 @@ def _train(args: argparse.Namespace) -> None:
 
     torch.set_num_threads(args.threads)
     run, out = _run_settings(args), Path(args.out)
+    if args.estimate:
+        _estimate(run, args.json)
+        return
     control, processes = Control(out) if args.control else None, launched()
     with closing(TensorBoard(out)) as tensorboard:
         for event in train(load_dataset(run.data), run, out, args.resume, control, processes):
@@ -102,6 +109,23 @@ def _train(args: argparse.Namespace) -> None:
                 print_json(event)
             else:
                 print(_event_line(event), flush=True)
+
+
+def _estimate(run: Any, as_json: bool) -> None:
+    from budgetformer.data import load_dataset
+    from budgetformer.training_estimate import estimate
+
+    began = time.perf_counter()
+    dataset = load_dataset(run.data)
+    load_s = time.perf_counter() - began
+    found = estimate(dataset, run)
+    if as_json:
+        print_json({**found.to_dict(), "load_s": load_s})
+    else:
+        print(
+            f"about {(found.seconds + load_s) / 60:.1f} minutes: {found.n_steps:,} steps of "
+            f"{found.step_ms:.0f} ms (measured on {found.n_measured})"
+        )
 
 
 def _run_settings(args: argparse.Namespace) -> Any:

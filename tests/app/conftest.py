@@ -15,6 +15,13 @@ def imported() -> None:
     import budgetformer  # noqa: F401
 
 
+@pytest.fixture(autouse=True)
+def no_own_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have trained and uploaded models: they do not count here."""
+    monkeypatch.setenv("BUDGETFORMER_RUNS", str(tmp_path / "own_runs"))
+    monkeypatch.setenv("BUDGETFORMER_MODELS", str(tmp_path / "own_models"))
+
+
 @pytest.fixture
 def models(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Let the app find the models of every kind."""

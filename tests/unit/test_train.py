@@ -15,7 +15,8 @@ from budgetformer.budget import Routing
 from budgetformer.data import Dataset, Examples
 from budgetformer.evaluate import evaluate, summarise
 from budgetformer.losses import schedule
-from budgetformer.train import Run, Trainer, _lr_factor, _seed, train
+from budgetformer.optimisation import lr_factor, seed_of
+from budgetformer.train import Run, Trainer, train
 
 MODEL = {
     "n_layers": 2,
@@ -434,14 +435,14 @@ def test_weight_decay_is_on_matrices_only(data: Dataset, tmp_path: Path) -> None
     ("progress", "factor"), [(0.0, 0), (0.05, 0.5), (0.1, 1), (0.55, 0.5), (1.0, 0)]
 )
 def test_learning_rate(progress: float, factor: float) -> None:
-    assert _lr_factor(progress, 0.1) == pytest.approx(factor)
+    assert lr_factor(progress, 0.1) == pytest.approx(factor)
 
 
 def test_learning_rate_without_warm_up() -> None:
-    assert _lr_factor(0.0, 0.0) == 1 and _lr_factor(0.5, 0.0) == 0.5
+    assert lr_factor(0.0, 0.0) == 1 and lr_factor(0.5, 0.0) == 0.5
 
 
 def test_seeds_never_meet() -> None:
     purposes = ("weights", "order", "dropout", "noise")
-    seeds = {_seed(s, p, i) for s in range(20) for p in purposes for i in range(500)}
+    seeds = {seed_of(s, p, i) for s in range(20) for p in purposes for i in range(500)}
     assert len(seeds) == 20 * 4 * 500
