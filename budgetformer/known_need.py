@@ -1,14 +1,18 @@
 """Texts whose need for heads is known: a data set made by a rule that anyone can check.
 
-A text is a walk past animals and plants with seven number words in between:
+A text is a walk past animals and plants with four number words in between:
 
     fern two owl fox oak one hare pine …
 
 A number word claims that there is an animal so many words further on: "two" points at "fox", "one"
 at "hare". The text is "true" when every claim holds, and "false" when the claims of one number word
-all fail. One attention head can look a fixed number of words ahead, but in a single layer it cannot
-look two different distances ahead: its query knows the number word and its own position only as a
-sum. So the need of a text is the number of different number words in it.
+all fail. One attention head can look a fixed number of words ahead from everywhere at once; to look
+two different distances ahead at once takes two heads, or one that does both less sharply. So the
+need of a text is the number of different number words in it: 1 or 4.
+
+That is checked on the trained model that comes with this data: with one head it is right on the
+texts that need one and often wrong on those that need four, with each further head it gains on the
+latter only. Longer texts hide the claims too well for a small model to find the rule.
 
 The number of animals in a text is drawn without regard to the label, so counting words does not
 help.
@@ -49,9 +53,9 @@ PLANTS = (
     "reed",
     "yew",
 )
-NEEDS = (1, 2, 4, 7)
-N_CLAIMS = 7
-LENGTHS = (22, 26)
+NEEDS = (1, 4)
+N_CLAIMS = 4
+LENGTHS = (12, 14)
 SIZES = {"train": 20_000, "validation": 1_000, "test": 4_000}
 LABELS = ("false", "true")
 

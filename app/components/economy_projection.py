@@ -19,7 +19,7 @@ from budgetformer.projection import Projection, project
 CHART = "heads_projection_chart"
 KINDS = {"s": "budget s of the layer", "gold": "gold class", "right": "right or wrong"}
 # Pale to deep: more budget is bluer; shapes too, since shades are close.
-SHADES = (("#a9c9df", "circle"), ("#6aa7d0", "square"), ("#2a86c4", "diamond"), ("#0b4f80", "x"))
+SHADES = (("#9cc3de", "circle"), ("#6aa7d0", "square"), ("#3f94cc", "diamond"), ("#1c6ea4", "x"))
 
 
 def section(part: Part) -> None:

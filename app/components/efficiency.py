@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -96,37 +97,30 @@ def section(sweep: SavedSweep, others: dict[str, SavedSweep]) -> None:
 
 
 def clicked(sweep: SavedSweep) -> None:
-    """Turn a click on the curve into the limit; read before anything is drawn."""
+    """Turn a click on the curve into the limit; read before anything is drawn.
+
+    What counts is the place: a limit of one head lies where "every text gets one" lies.
+    """
     event = st.session_state.get(CHART) or {}
     points = event.get("selection", {}).get("points", [])
-    point = (points[0].get("curve_number", 0), points[0].get("point_index")) if points else None
+    point = (points[0].get("x"), points[0].get("y")) if points else None
     seen, st.session_state[f"{CHART}_seen"] = st.session_state.get(f"{CHART}_seen"), point
     if point is None or point == seen or sweep.kind == "dense":
         return
-    # The first line is that of the limits, k = 1 … H, and the second the model's own choice.
-    curve, index = point
-    if curve == 0 and isinstance(index, int):
-        k = sweep.series("capped")[index].k
-        operating_point.keep(None if k == sweep.config.n_heads else k)
-    elif curve == 1:
-        operating_point.keep(None)
-    else:
-        st.toast("That is a control. Choose a point of the blue line.", icon=":material/info:")
+    axis = st.session_state.get(state.EFFICIENCY_X, "heads")
+    # The model's own choice first: where a limit changes nothing, there is none to set.
+    for row in (sweep.own, *sweep.series("capped")):
+        mark = _mark(sweep, row, axis, "")
+        if math.isclose(mark.x, point[0]) and math.isclose(mark.accuracy, point[1]):
+            operating_point.keep(row.k)
+            return
+    st.toast("That is a control. Choose a point of the blue line.", icon=":material/info:")
 
 
 def curve_lines(sweep: SavedSweep, others: dict[str, SavedSweep], axis: str) -> list[Line]:
-    """Return what the chart shows: limits first, then the own choice, then the controls."""
+    """Return what the chart shows: controls first, so that what can be chosen lies on top."""
     twin, statics = companions(sweep, list(others.values()))
     lines = []
-    if sweep.kind != "dense":
-        capped = [
-            _mark(sweep, row, axis, f"At most {row.k} of {sweep.config.n_heads} heads a layer")
-            for row in sweep.series("capped")
-        ]
-        # An old file may lack them; the numbers of the traces stay.
-        lines.append(Line("limit", "With a limit", tuple(capped)))
-    own = _mark(sweep, sweep.own, axis, f"{sweep.name} as it is")
-    lines.append(Line("dense" if sweep.kind == "dense" else "own", sweep.name, (own,)))
     for policy, name in CURVES.items():
         rows = sweep.series(policy)
         marks = tuple(_mark(sweep, row, axis, f"{name}, k = {row.k}") for row in rows)
@@ -147,6 +141,15 @@ def curve_lines(sweep: SavedSweep, others: dict[str, SavedSweep], axis: str) -> 
         note = "Reported by the paper: another shape, other training rows"
         marks = (Mark(1 - reported.flops_saved, reported.accuracy, note),)
         lines.append(Line("paper", "Reported by the paper", marks))
+    if sweep.kind != "dense":
+        capped = [
+            _mark(sweep, row, axis, f"At most {row.k} of {sweep.config.n_heads} heads a layer")
+            for row in sweep.series("capped")
+        ]
+        if capped:
+            lines.append(Line("limit", "With a limit", tuple(capped)))
+    own = _mark(sweep, sweep.own, axis, f"{sweep.name} as it is")
+    lines.append(Line("dense" if sweep.kind == "dense" else "own", sweep.name, (own,)))
     return lines
 
 

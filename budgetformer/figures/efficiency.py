@@ -60,10 +60,8 @@ class Line:
 def accuracy_curve(lines: Sequence[Line], x_title: str, chosen: Mark | None = None) -> go.Figure:
     """Draw accuracy with its intervals over a share of compute, one trace a line.
 
-    A click selects a point of a trace: their numbers are those of the lines and of the marks.
-
     Args:
-        lines: what to draw; those with more points lie below.
+        lines: what to draw; later ones lie on top. The legend has the order of LOOKS.
         x_title: what x is.
         chosen: the point to ring.
     """
@@ -165,7 +163,7 @@ def _trace(line: Line) -> dict[str, Any]:
         "x": [mark.x for mark in marks],
         "y": [mark.accuracy for mark in marks],
         "mode": "lines+markers" if "dash" in look else "markers",
-        "name": html.escape(line.name),
+        "name": html.escape(line.name), "legendrank": 1000 + list(LOOKS).index(line.kind),
         "marker": {"color": look["color"], "symbol": look["symbol"], "size": look["size"],
                    "line": {"width": 2 if look["symbol"].endswith("open") else 0}},
         # A selection must not fade what is not selected.

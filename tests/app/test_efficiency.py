@@ -84,12 +84,14 @@ def rows(at: AppTest) -> dict[str, list[str]]:
     return {cell[0]: cell[1:] for cell in cells}
 
 
-def click(at: AppTest, curve: int, point: int) -> AppTest:
+def click(at: AppTest, line: str, point: int) -> AppTest:
+    """Play a click on a point of a line."""
     at.session_state["efficiency_curve"] = {"selection": {"points": []}}
     at.run()
-    at.session_state["efficiency_curve"] = {
-        "selection": {"points": [{"curve_number": curve, "point_index": point}]}
-    }
+    spec, _ = figure(at, "efficiency_curve")
+    trace = next(trace for trace in spec["data"] if trace.get("name") == line)
+    place = {"x": float(numbers(trace["x"])[point]), "y": float(numbers(trace["y"])[point])}
+    at.session_state["efficiency_curve"] = {"selection": {"points": [place]}}
     return at.run()
 
 
@@ -107,7 +109,8 @@ def test_the_curve_is_what_the_files_say(shelf: Path) -> None:
     assert numbers(limit["y"]) == pytest.approx([min(0.9, 0.84 + k / 100) for k in range(1, 9)])
     assert numbers(limit["error_y"]["arrayminus"]) == pytest.approx([0.02] * 8)
     assert numbers(limit["error_y"]["array"]) == pytest.approx([0.01] * 8)
-    assert spec["data"][0]["name"] == "With a limit" and spec["data"][1]["name"] == "imdb"
+    # What can be chosen is drawn last, on top.
+    assert list(lines)[-2:] == ["With a limit", "imdb"]
     # At k = H all heads run in any order, so both controls end where the fixed line does.
     assert numbers(lines["k random heads"]["y"])[-1] == pytest.approx(0.88)
     assert len(numbers(lines["Every text gets k"]["y"])) == 8
@@ -131,17 +134,16 @@ def test_operations_put_the_papers_point_beside_ours(shelf: Path) -> None:
 
 
 def test_a_click_and_the_slider_set_the_same_limit(shelf: Path) -> None:
-    at = click(open_page(), 0, 1)
+    at = click(open_page(), "With a limit", 1)
     assert not at.exception
     assert address(at) == {"head_limit": "2"}
     assert at.slider("efficiency_limit").value == 2
     assert "Right on 86.0% of 2,500 test texts of imdb (84.0% to 87.0%" in plain(at)
     at.slider("efficiency_limit").set_value(5).run()
     assert address(at) == {"head_limit": "5"}
-    # The own choice, and the last point of the line, are no limit.
-    assert address(click(at, 1, 0)) == {}
-    assert address(click(click(at, 0, 2), 0, 7)) == {}
-    at = click(click(at, 0, 2), 2, 4)
+    # The model's own choice is no limit.
+    assert address(click(at, "imdb", 0)) == {}
+    at = click(click(at, "With a limit", 2), "k random heads", 4)
     assert address(at) == {"head_limit": "3"}
     assert any("control" in toast.value for toast in at.toast)
     at.button("efficiency_remove_limit").click().run()

@@ -44,8 +44,9 @@ def bodies(at: AppTest) -> str:
 
 
 def seen(at: AppTest) -> str:
-    everywhere = [bodies(at), *(m.value for m in at.markdown), *(t.value for t in at.text)]
-    return html.unescape(re.sub(r"<[^>]+>", " ", "\n".join(everywhere)))
+    """What a reader sees: HTML without its tags, and texts as they stand."""
+    page = html.unescape(re.sub(r"<[^>]+>", " ", bodies(at)))
+    return "\n".join([page, *(m.value for m in at.markdown), *(t.value for t in at.text)])
 
 
 def rows(at: AppTest) -> dict[str, list[str]]:
@@ -114,7 +115,7 @@ def test_the_verdict_is_the_librarys(scored: ScoredSet) -> None:
 def test_the_map_holds_every_example(scored: ScoredSet) -> None:
     at = open_examples(x="tokens", y="s2", colour="quadrant")
     spec = figure(at, MAP)
-    traces = [trace for trace in spec["data"] if trace["type"] == "scattergl"]
+    traces = [trace for trace in spec["data"] if trace.get("mode") == "markers"]
     assert [trace["name"] for trace in traces] == list(QUADRANTS)
     quadrant = quadrant_of(scored)
     for q, trace in enumerate(traces):

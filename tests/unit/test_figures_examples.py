@@ -30,7 +30,7 @@ def test_points_lie_where_their_numbers_are() -> None:
     line = Trend(*(np.array(v, float) for v in ([0.01, 1], [0.4, 0.5], [0.3, 0.4], [0.5, 0.6])))
     rows = np.arange(50) + 1
     figure = scatter(Axis("Loss", x, True), Axis("s", y), groups, rows, line, 0.5)
-    points = [trace for trace in figure.data if trace.type == "scattergl"]
+    points = [trace for trace in figure.data if "mode" in trace and trace.mode == "markers"]
     assert [trace.name for trace in points] == ["outside the slice", "right", "&lt;b&gt;wrong"]
     for trace, group in zip(points, groups, strict=True):
         assert trace.x == pytest.approx(np.log10(x[group.index]), abs=1e-6)
