@@ -28,6 +28,8 @@ from budgetformer.runs import EVENTS, RUN, STDERR, History, failure, is_finished
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_VARIABLE = "BUDGETFORMER_MAX_TRAININGS"
+PAUSED = ("pause", "answer")
+"""The last reports of a training that is paused; only then does it answer out of turn."""
 ENDED = ("stop", "leave")
 """The last reports of a process that ends before the training does."""
 LONGEST_END_S = 10.0
@@ -113,7 +115,7 @@ def state(name: str, history: History | None = None) -> State:
         place = line.index(folder) + 1 if folder in line else 1
         return State(folder, "waiting", history, alive, place)
     if alive:
-        begun: Status = "paused" if last == "pause" else "running"
+        begun: Status = "paused" if last in PAUSED else "running"
         status: Status = begun if reported else "starting"
         return State(folder, status, history, alive)
     reason, log = failure(folder)

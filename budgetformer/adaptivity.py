@@ -117,6 +117,33 @@ def pays(checkpoint: Checkpoint, examples: Examples, seed: int = 0) -> dict[str,
     }
 
 
+def by_need(checkpoint: Checkpoint, examples: Examples, needs: NDArray[np.int64]) -> dict[str, Any]:
+    """Relate the budgets to a need that is known for each example, as in known-need data.
+
+    Returns:
+        Spearman ρ of s with the need; accuracy and executed heads by need; and, as a check of the
+        need itself, accuracy by need with the same k for everyone: it must fan out.
+    """
+    own = evaluate(checkpoint, examples)
+    n_heads, levels = checkpoint.config.n_heads, sorted(set(needs.tolist()))
+
+    def by_level(values: NDArray[Any]) -> dict[str, float]:
+        return {str(level): float(values[needs == level].mean()) for level in levels}
+
+    def fixed(k: int) -> dict[str, float]:
+        same = torch.full((len(needs), checkpoint.config.n_layers), k)
+        return by_level(evaluate(checkpoint, examples, policy_for=by_row(same)).correct)
+
+    return {
+        "spearman_budget_need": asdict(
+            _bootstrap(lambda i: spearman(own.mean_budgets[i], needs[i]), len(needs))
+        ),
+        "accuracy": by_level(own.correct),
+        "executed_heads_frac": by_level(own.executed_fractions),
+        "accuracy_at_fixed_k": {str(k): fixed(k) for k in range(1, n_heads + 1)},
+    }
+
+
 def same_average(k: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
     """Spread each layer's total of heads as evenly as whole numbers allow, extras at random."""
     n = len(k)

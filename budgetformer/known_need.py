@@ -24,6 +24,7 @@ import random
 
 from budgetformer.data import Dataset, Examples
 
+NAME = "known-need"
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven")
 ANIMALS = (
     "ant",
@@ -73,7 +74,7 @@ def load_known_need() -> Dataset:
                 rows[text] = label
         seen.update(rows)
         splits[name] = Examples(tuple(rows), tuple(rows.values()))
-    return Dataset("known-need", LABELS, splits)
+    return Dataset(NAME, LABELS, splits)
 
 
 def make_text(need: int, truth: bool, generator: random.Random) -> str:

@@ -14,6 +14,7 @@ from app.components import (
     economy_projection,
     economy_slice,
     models,
+    operating_point,
     records,
 )
 
@@ -46,6 +47,11 @@ if not config.routed:
         f"This model has no router: all {config.n_heads} heads of each layer run for every text, "
         "so there is no choice to look at. What heads do can be measured all the same.",
         icon=":material/info:",
+    )
+elif operating_point.limit(config) is not None:
+    st.caption(
+        "The limit on heads that you set on Efficiency does not count here: this page looks at "
+        "what the model chooses by itself."
     )
 
 state.read_url(state.HEADS_PART, "use")

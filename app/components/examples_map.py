@@ -183,7 +183,7 @@ def _how(scored: ScoredSet, has_line: bool, level: float | None) -> str:
     parts = []
     if has_line:
         parts.append(
-            "Thick line: mean of groups of equally many examples along the axis; thin lines: its "
+            "Thick line: mean along the axis, in groups of equally many examples; thin lines: its "
             "95 % interval (Student’s t)."
         )
     if level is not None:

@@ -8,6 +8,7 @@ from app import errors, jobs, loaders, state
 from app.components import train_answer, train_curves, train_moment
 from app.components.tables import source
 from app.components.train_form import duration
+from budgetformer.control import read_wishes
 
 LOOK_S = 2.0
 SIGNS: dict[jobs.Status, str] = {
@@ -100,6 +101,9 @@ def _spans(parts: list[str]) -> str:
 
 
 def _detail(now: jobs.State) -> str:
+    told = read_wishes(now.folder).wish
+    if told != "run" and now.status in ("starting", "running"):
+        return f"It has been told to {told}, and does so before its next step."
     saved = "Nothing since the last saved state is lost: it goes on from there, as if undisturbed."
     return {
         "waiting": f"It is number {now.place} in line; at most {jobs.most_at_once()} at once.",
@@ -129,7 +133,8 @@ def _controls(now: jobs.State) -> None:
         return
     with st.container(horizontal=True):
         if live:
-            _button("Pause", "pause", now.status == "running", jobs.pause, now.name)
+            told = read_wishes(now.folder).wish
+            _button("Pause", "pause", told == "run", jobs.pause, now.name)
         else:
             words = "Play" if paused else "Resume"
             _button(words, "play_arrow", True, jobs.resume, now.name)

@@ -1,4 +1,4 @@
-"""adaptivity: does s follow difficulty, and pay?."""
+"""adaptivity: does s follow difficulty, and pay?"""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Report what the budgets follow, and whether they pay."""
-    from budgetformer.adaptivity import linear_reference, report
+    import numpy as np
+
+    from budgetformer.adaptivity import by_need, linear_reference, report
     from budgetformer.checkpoint import Checkpoint
     from budgetformer.evaluate import evaluate
+    from budgetformer.known_need import NAME, need
 
     checkpoint, dataset, examples = model_and_examples(args)
     train = dataset.split_for("train", checkpoint.config.labels)
@@ -31,4 +34,6 @@ def run(args: argparse.Namespace) -> None:
     if args.reference:
         references["dense"] = evaluate(Checkpoint.from_pretrained(args.reference), examples)
     found = report(checkpoint, examples, references, args.seed)
+    if dataset.name == NAME:
+        found["need"] = by_need(checkpoint, examples, np.array([need(t) for t in examples.texts]))
     print(json.dumps(found, indent=None if args.json else 2))

@@ -156,7 +156,7 @@ def usage_grid(usage: Sequence[Sequence[float]]) -> go.Figure:
         hovertemplate="%{y}, head %{x}<br>runs on %{z:.1%} of the texts<extra></extra>",
     )  # fmt: skip
     figure.update_xaxes(
-        title={"text": "head", "standoff": 8}, type="category", ticks="",
+        title={"text": "head", "standoff": 16}, type="category", ticks="",
         range=[-0.5, n_heads - 0.5],
     )  # fmt: skip
     figure.update_yaxes(type="category", ticks="", range=[n_layers - 0.5, -0.5])

@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from budgetformer.data import load_dataset
 from budgetformer.measures import everything
 from budgetformer.records import ScoredSet, read_scored, write_scored
 from budgetformer.relation import partial_rank_correlation, rank_correlation
@@ -28,8 +27,10 @@ MAP, CONFUSION, TABLE = "examples_map", "examples_confusion", "examples_table"
 
 @pytest.fixture(scope="module")
 def scored() -> ScoredSet:
-    found = read_scored(ROOT / "checkpoints" / "imdb" / "records.parquet")
-    return found.with_texts(load_dataset("imdb").split("test"))[0]
+    from app import loaders
+
+    # The pages of all tests take it from memory then: reading the reviews takes seconds.
+    return loaders.scored_set_with_texts(ROOT / "checkpoints" / "imdb" / "records.parquet")[0]
 
 
 def open_examples(**query: str) -> AppTest:

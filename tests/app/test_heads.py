@@ -312,3 +312,18 @@ def test_an_address_with_nonsense_shows_the_page(scored: Any) -> None:
     at = open_heads(slice="kept-gone", part="x", groups="y", set="z")
     assert not at.exception
     assert f"over {len(scored):,} examples" in seen(at)
+
+
+def test_slices_that_were_kept_on_examples_can_be_looked_at(scored: Any) -> None:
+    path = ROOT / "checkpoints" / "imdb" / "records.parquet"
+    mask = scored.records.n_tokens > 300
+    at = open_heads()
+    at.session_state["examples_kept"] = {f"{path}-{path.stat().st_mtime_ns}": {"<b>long": mask}}
+    at.session_state["head_limit"] = "2"
+    at.run()
+    at.selectbox("heads_slice").set_value("kept-<b>long").run()
+    assert not at.exception
+    drawn = numbers(figure(at, "heads_rates")["data"][0]["z"])
+    assert drawn == pytest.approx(scored.records.heads[mask].mean(axis=0))
+    assert f"over {int(mask.sum()):,} examples" in seen(at)
+    assert any("does not count here" in caption.value for caption in at.caption)

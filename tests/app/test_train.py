@@ -60,7 +60,9 @@ def trained(reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("trained") / "one"
     out.mkdir()
     write_wishes(out, texts=("a good film",))
-    train = {name: value for name, value in TINY.items() if name in TrainConfig.__dataclass_fields__}
+    train = {
+        name: value for name, value in TINY.items() if name in TrainConfig.__dataclass_fields__
+    }
     model = {name: value for name, value in TINY.items() if name not in train}
     run = library.Run("mine", from_dict(TrainConfig, train), model)
     before, library.REPORT_EVERY = library.REPORT_EVERY, 1
@@ -276,6 +278,8 @@ def test_a_running_training_can_be_paused_and_stepped(
     say(one, "pause")
     at.run()
     assert "It is paused." in said(at) and not button(at, "One batch").disabled
+    say(one, "answer")  # to a text that was asked meanwhile
+    assert jobs.state("one").status == "paused"
     n_steps = jobs.state("one").history.step
     button(at, "One batch").click().run()
     assert (read_wishes(one).wish, read_wishes(one).pause_at) == ("run", n_steps + 1)

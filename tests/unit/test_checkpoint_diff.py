@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from budgetformer.checkpoint_diff import compare_checkpoints, jaccard, renumbered
+from budgetformer import BudgetFormer, Checkpoint, Tokenizer, predict
+from budgetformer.checkpoint_diff import compare_checkpoints, jaccard, renumbered, run_other
+from budgetformer.data import Examples
 from budgetformer.evaluate import Records
 
 
@@ -98,3 +101,22 @@ def test_classes_are_numbered_alike() -> None:
     assert np.array_equal(moved.correct, a.correct)
     with pytest.raises(ValueError, match="'w'"):
         renumbered(a, ("x", "y", "z"), ("x", "y", "w"))
+
+
+def test_a_model_with_other_numbers_for_the_classes(
+    make_model: Callable[..., BudgetFormer], tokenizer: Tokenizer
+) -> None:
+    model = make_model(vocab_size=tokenizer.vocab_size, labels=("c", "a", "b"))
+    checkpoint = Checkpoint(model, tokenizer)
+    texts, labels = ("a good film", "an awful film", "yes & no", "the story"), (0, 1, 2, 0)
+    calls: list[tuple[int, int]] = []
+    found = run_other(
+        checkpoint, Examples(texts, labels), ("a", "b", "c"), lambda *done: calls.append(done)
+    )
+    assert calls == [(4, 4)] and found.labels.tolist() == [0, 1, 2, 0]
+    for row, text in enumerate(texts):
+        said = predict(checkpoint, text).probabilities
+        assert found.probabilities[row] == pytest.approx([said[c] for c in "abc"], abs=1e-5)
+        assert found.losses[row] == pytest.approx(-math.log(said["abc"[labels[row]]]), abs=1e-4)
+    with pytest.raises(ValueError, match="'c'"):
+        run_other(checkpoint, Examples(texts, labels), ("a", "b", "z"))

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
+from budgetformer.adaptivity import by_need
+from budgetformer.checkpoint import Checkpoint
 from budgetformer.data import Dataset, load_dataset
+from budgetformer.evaluate import evaluate
 from budgetformer.known_need import ANIMALS, N_CLAIMS, NEEDS, NUMBERS, make_text, need
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +71,21 @@ def test_counting_words_does_not_tell_the_label(dataset: Dataset) -> None:
         true, false = (counts[(needs == level) & (labels == label)] for label in (1, 0))
         error = np.sqrt(true.var() / len(true) + false.var() / len(false))
         assert abs(true.mean() - false.mean()) < 4 * error
+
+
+def test_the_shipped_model_spends_heads_by_need(dataset: Dataset) -> None:
+    """Held against the rule itself, on rows that the card's figures rest on."""
+    checkpoint = Checkpoint.from_pretrained(ROOT / "checkpoints" / "known-need")
+    examples = dataset.split("test").first(600)
+    needs = np.array([need(text) for text in examples.texts])
+    found = by_need(checkpoint, examples, needs)
+    records = evaluate(checkpoint, examples)
+    assert found["spearman_budget_need"]["value"] == pytest.approx(
+        spearmanr(records.mean_budgets, needs).statistic
+    )
+    assert found["spearman_budget_need"]["value"] > 0.8
+    assert found["accuracy"]["4"] == records.correct[needs == 4].mean() > 0.95
+    # One head is enough for the texts that need one, and fails on many that need four.
+    fixed = found["accuracy_at_fixed_k"]
+    assert fixed["1"]["1"] > 0.98 and fixed["1"]["4"] < 0.85 < fixed["2"]["4"] < fixed["4"]["4"]
+    assert found["executed_heads_frac"]["1"] < 0.2 < found["executed_heads_frac"]["4"]
