@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from budgetformer.cli import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -42,6 +44,18 @@ def test_what_it_says_of_adaptivity_was_measured() -> None:
     assert f"{value} points, 95 % interval [{low}, {high}]" in README
 
 
+def test_what_it_says_of_known_need_was_measured() -> None:
+    path = ROOT / "checkpoints" / "known-need" / "adaptivity.json"
+    found, words = json.loads(path.read_text(encoding="utf-8")), " ".join(README.split())
+    assert f"ρ(s, need) = {found['need']['spearman_budget_need']['value']:.3f}" in words
+    for level in ("1", "4"):
+        assert f"{100 * found['need']['executed_heads_frac'][level]:.1f} %" in words
+    for rival in ("shuffled", "fixed"):
+        pays = found["pays"][f"adaptive_minus_{rival}"]
+        value, low, high = (f"{100 * pays[name]:+.1f}" for name in ("value", "low", "high"))
+        assert f"{value} points, 95 % interval [{low}, {high}]" in words
+
+
 def test_the_library_examples_run() -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
     code += "\nassert [layer.k for layer in one_head.layers] == [1, 1]"
@@ -61,5 +75,5 @@ def test_every_command_of_the_readme_exists() -> None:
         text=True,
         check=True,
     ).stdout
-    assert commands == {"predict", "evaluate", "sweep", "adaptivity", "train", "bench"}
+    assert commands == set(COMMANDS)
     assert all(re.search(rf"^ +{command}\b", usage, re.MULTILINE) for command in commands)
