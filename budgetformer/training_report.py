@@ -55,8 +55,9 @@ def answer(model: BudgetFormer, tokenizer: Tokenizer, texts: tuple[str, ...]) ->
 
 
 class TensorBoard:
-    """TensorBoard's event files in a training's folder: a step's numbers as train/…, an epoch's as
-    validation/….
+    """TensorBoard's event files in a training's folder.
+
+    A step's numbers are called train/…, an epoch's validation/….
     """
 
     def __init__(self, out: Path) -> None:

@@ -62,7 +62,8 @@ def test_the_figure_is_a_page_that_needs_no_network(
 ) -> None:
     page = open_page(f"{app}/examples?examples_colour=quadrant&examples_x=tokens")
     finished(page)
-    page.get_by_role("button", name="Download").first.click()
+    # The camera above the figure is called “Download plot …” too.
+    page.get_by_test_id("stPopover").filter(has_text="Download").get_by_role("button").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Page with the figure").click()
     path = tmp_path / "figure.html"

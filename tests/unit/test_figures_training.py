@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from budgetformer.figures.training import (
@@ -44,7 +46,7 @@ def test_histograms_are_shares_of_the_texts(n_layers: int) -> None:
     # No two layers share a place, and all lie within the figure.
     domains = sorted(tuple(axis.domain) for axis in figure.select_yaxes())
     assert domains[0][0] >= 0 and domains[-1][1] <= 1
-    assert all(a[1] < b[0] for a, b in zip(domains, domains[1:], strict=False))
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(domains))
     assert "layer 1: mean 0.250" in budget_histograms_alt([0.25])
 
 

@@ -40,7 +40,7 @@ def test_an_answer_leaves_a_model_in_training_as_it_is(
     make_model: Callable[..., BudgetFormer], tokenizer: Tokenizer
 ) -> None:
     model = make_model(vocab_size=tokenizer.vocab_size).train()
-    weights = {name: p for name, p in model.named_parameters()}
+    weights = dict(model.named_parameters())
     state = torch.random.get_rng_state()
     said = answer(model, tokenizer, ("a good film",))["answer"]
     assert model.training and all(p.requires_grad for p in model.parameters())
