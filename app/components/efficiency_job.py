@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,6 +52,8 @@ class Job:
             )
         if hasattr(os, "setpriority"):
             os.setpriority(os.PRIO_PROCESS, self.process.pid, NICE)
+        # When the session is gone nobody waits for it any more, and others may.
+        weakref.finalize(self, self.process.kill)
 
     @property
     def running(self) -> bool:
@@ -97,14 +100,14 @@ class Job:
         return None
 
 
-_current: list[Job] = []
+_current: list[weakref.ref[Job]] = []
 
 
 def start(arguments: Sequence[str], files: dict[str, str] | None = None) -> Job | None:
     """Start a measurement; None if there is one already, anyone's."""
     with LOCK:
-        if any(job.running for job in _current):
+        if any(job is not None and job.running for job in (held() for held in _current)):
             return None
         job = Job(arguments, files or {})
-        _current[:] = [job]
+        _current[:] = [weakref.ref(job)]
         return job

@@ -337,3 +337,13 @@ def test_a_process_that_fails_says_why() -> None:
     job.stop()
     with pytest.raises(ValueError, match="ended before"):
         job.result()
+
+
+def test_a_process_that_nobody_waits_for_is_ended() -> None:
+    from app.components import efficiency_job
+
+    job = efficiency_job.start(["bench"])
+    assert job is not None
+    process = job.process
+    del job
+    assert process.wait(30) != 0
