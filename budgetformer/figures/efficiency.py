@@ -20,7 +20,7 @@ GREEN, PURPLE, STEEL = "#1f9a7d", "#b0609b", "#808c98"
 LOOKS: dict[str, dict[str, Any]] = {
     "limit": {"color": BLUE, "symbol": "circle", "size": 10, "dash": "solid", "width": 3},
     "own": {"color": BLUE, "symbol": "star", "size": 19},
-    "fixed": {"color": STEEL, "symbol": "circle", "size": 7, "dash": "solid", "width": 2},
+    "fixed": {"color": STEEL, "symbol": "circle-open", "size": 8, "dash": "solid", "width": 2},
     "random": {"color": GREEN, "symbol": "triangle-up", "size": 8, "dash": "dot", "width": 2},
     "bottom": {"color": PURPLE, "symbol": "triangle-down", "size": 8, "dash": "dash", "width": 2},
     "shuffled": {"color": BLUE, "symbol": "diamond-open", "size": 13},
