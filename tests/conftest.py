@@ -1,12 +1,23 @@
-"""What tests of several tiers share. The library is imported inside the fixtures: tests/unit
-installs its shape checks before the first import."""
+"""What tests of several tiers share; shape checks at run time in all of them."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
+import jaxtyping
 import pytest
+
+# All modules but the configurations, whose values come from files and are checked by hand, and the
+# command line. It stands here, before any test imports the library.
+CHECKED = (
+    "ablation attention attribution attribution_function attribution_heads budget checkpoint cost "
+    "data evaluate executor faithfulness internals losses model policies pretrained tokenizer "
+    "trace train"
+)
+jaxtyping.install_import_hook(
+    [f"budgetformer.{module}" for module in CHECKED.split()], "beartype.beartype"
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -1,28 +1,15 @@
-"""Tiny models, tokenizers and data sets; shape checks at run time."""
+"""Tiny models, tokenizers and data sets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-import jaxtyping
 import pytest
+import torch
 from hypothesis import settings
 
-# All modules but the configurations, whose values come from files and are checked by hand, and the
-# command line. It must stand before the first import of the library.
-CHECKED = (
-    "ablation attention attribution attribution_function attribution_heads budget checkpoint cost "
-    "data evaluate executor faithfulness internals losses model policies pretrained tokenizer "
-    "trace train"
-)
-jaxtyping.install_import_hook(
-    [f"budgetformer.{module}" for module in CHECKED.split()], "beartype.beartype"
-)
-
-import torch  # noqa: E402
-
-from budgetformer import BudgetFormer, Checkpoint, ModelConfig, Tokenizer  # noqa: E402
+from budgetformer import BudgetFormer, Checkpoint, ModelConfig, Tokenizer
 
 # Derandomised: a failure here is a failure everywhere.
 settings.register_profile("unit", deadline=None, derandomize=True, database=None, max_examples=60)

@@ -166,6 +166,7 @@ def test_choices() -> None:
         "utility",
         "paper",
         "paper-mean",
+        "requested",
         "dense",
     )
     assert choices(TrainConfig, "lr") == ()

@@ -229,7 +229,7 @@ def test_dropout_differs_between_processes_and_steps(data: Dataset, tmp_path: Pa
         seeds.append(value)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("budgetformer.train._seed_torch", seed)
+        patch.setattr("budgetformer.train.seed_torch", seed)
         for rank in range(3):
             trainer.processes = SeveralProcesses(rank, 3, torch.device("cpu"))
             patch.setattr(trainer.processes, "forward", lambda *a: trainer.model(*a[1], a[2]))
