@@ -56,8 +56,8 @@ def section() -> None:
         key=PRESET,
         on_change=_use_preset,
         persist_state="session",
-        help="Fills in everything below; what you change then is yours. quick takes about two "
-        "minutes on one core, short about fifteen, the others up to hours.",
+        help="Fills in everything below; what you change then is yours. quick takes about a minute "
+        "on one core of today, short about eight, the others up to hours.",
     )
     data, upload = _data()
     st.markdown("**What to train**")
