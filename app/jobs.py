@@ -12,7 +12,6 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,9 +23,9 @@ from budgetformer.card import train_options
 from budgetformer.control import read_wishes, write_wishes
 from budgetformer.job_queue import JOB, SLOTS, Job, born, has_turn, read_job, waiting, write_job
 from budgetformer.library import RUNS_VARIABLE, valid_name
+from budgetformer.own_process import ROOT, command, environment, last_words
 from budgetformer.runs import EVENTS, RUN, STDERR, History, failure, is_finished, read_history
 
-ROOT = Path(__file__).resolve().parent.parent
 MOST_VARIABLE = "BUDGETFORMER_MAX_TRAININGS"
 PAUSED = ("pause", "answer")
 """The last reports of a training that is paused; only then does it answer out of turn."""
@@ -222,14 +221,13 @@ def _launching(runs: Path) -> Iterator[None]:
 
 def _launch(folder: Path, options: list[str]) -> None:
     """Start the process: of low priority, on one thread, in a session that outlives the app."""
-    command = [*_python(), "train", *options]
-    command += ["--out", str(folder), "--resume", "--control", "--at-most", str(most_at_once())]
+    words = ["train", *options, "--out", str(folder), "--resume", "--control"]
     queued = time.time()
     with (folder / STDERR).open("wb") as errors:
         process = subprocess.Popen(
-            command,
+            command(*words, "--at-most", str(most_at_once())),
             cwd=ROOT,
-            env=_environment(),
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
@@ -275,28 +273,17 @@ def estimate(training: dict[str, Any]) -> dict[str, Any]:
     """
     options = [*train_options(training), "--out", "nowhere", "--estimate", "--json"]
     done = subprocess.run(
-        [*_python(), "train", *options],
+        command("train", *options),
         cwd=ROOT,
-        env=_environment(),
+        env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it ended without a word"]
-        raise ValueError(lines[-1].removeprefix("budgetformer: "))
+        raise ValueError(last_words(done.stderr, "it ended without a word"))
     return dict(json.loads(done.stdout.splitlines()[-1]))
-
-
-def _python() -> list[str]:
-    """Return the start of a command of low priority."""
-    return ["nice", "-n", "19", sys.executable, "-m", "budgetformer"]
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of a process on one thread."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def controllable() -> set[str]:

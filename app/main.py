@@ -1,9 +1,10 @@
-"""The router: one line a page, and what all pages share."""
+"""The pages of the app, and what all of them share."""
 
 import sys
 from pathlib import Path
 
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
 ROOT = Path(__file__).resolve().parent.parent
 # `streamlit run` puts only this file's folder on the path.
@@ -17,54 +18,48 @@ st.set_page_config(
 )
 st.html(ROOT / "app" / "style.css")
 
-explore = st.Page(
-    ROOT / "pages" / "explore.py",
-    title="Explore",
-    icon=":material/search:",
-    help="Type a text and see how many attention heads the model runs for it, and which.",
-)
 
-compare = st.Page(
-    ROOT / "pages" / "compare.py",
-    title="Compare",
-    icon=":material/compare_arrows:",
-    help="Put two texts, or two models, side by side.",
-)
+def page(name: str, icon: str, help: str) -> StreamlitPage:
+    """Return the page of that name, which lies in pages/."""
+    return st.Page(
+        ROOT / "pages" / f"{name.lower()}.py", title=name, icon=f":material/{icon}:", help=help
+    )
 
-examples = st.Page(
-    ROOT / "pages" / "examples.py",
-    title="Examples",
-    icon=":material/scatter_plot:",
-    help="See a whole data set: which texts are hard, which are dear, and where the two differ.",
-)
 
-heads = st.Page(
-    ROOT / "pages" / "heads.py",
-    title="Heads",
-    icon=":material/grid_view:",
-    help="See which heads a whole data set uses, which of them matter, and what else could be run.",
+explore = page(
+    "Explore",
+    "search",
+    "Type a text and see how many attention heads the model runs for it, and which.",
 )
-
-efficiency = st.Page(
-    ROOT / "pages" / "efficiency.py",
-    title="Efficiency",
-    icon=":material/speed:",
-    help="See what accuracy costs in heads, operations, time and energy, and set a limit.",
-)
-
-train = st.Page(
-    ROOT / "pages" / "train.py",
-    title="Train",
-    icon=":material/model_training:",
-    help="Train a model of your own, and watch how its budget is learned.",
-)
-
-models = st.Page(
-    ROOT / "pages" / "models.py",
-    title="Models",
-    icon=":material/deployed_code:",
-    help="See which models there are, add your own, and set the one that the pages open with.",
-)
+pages = [
+    explore,
+    page("Compare", "compare_arrows", "Put two texts, or two models, side by side."),
+    page(
+        "Examples",
+        "scatter_plot",
+        "See a whole data set: which texts are hard, which are dear, and where the two differ.",
+    ),
+    page(
+        "Heads",
+        "grid_view",
+        "See which heads a whole data set uses, which of them matter, and what else could be run.",
+    ),
+    page(
+        "Efficiency",
+        "speed",
+        "See what accuracy costs in heads, operations, time and energy, and set a limit.",
+    ),
+    page(
+        "Train",
+        "model_training",
+        "Train a model of your own, and watch how its budget is learned.",
+    ),
+    page(
+        "Models",
+        "deployed_code",
+        "See which models there are, add your own, and set the one that the pages open with.",
+    ),
+]
 
 
 def first_page() -> None:
@@ -74,8 +69,8 @@ def first_page() -> None:
 
 
 home = st.Page(first_page, title="BudgetFormer", default=True, visibility="hidden")
-page = st.navigation([home, explore, compare, examples, heads, efficiency, train, models])
-if page is not home:
-    st.title(page.title)  # before the page's imports, which take seconds after a start
+open_page = st.navigation([home, *pages])
+if open_page is not home:
+    st.title(open_page.title)  # before the page's imports, which take seconds after a start
 with errors.panel("This page stopped"):
-    page.run()
+    open_page.run()

@@ -21,7 +21,8 @@ from budgetformer.budget import Routing, Selection
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.internals import head_outputs, layer_inputs
 from budgetformer.policies import Policy, ablated, all_heads
-from budgetformer.trace import Progress, Trace, encode, held_heads, predict_under
+from budgetformer.progress import Progress
+from budgetformer.trace import Trace, encode, held_heads, predict_under
 
 Replacement = Literal["zero", "mean"]
 """What stands in for the head: nothing, or its mean output over tokens."""

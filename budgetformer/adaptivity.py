@@ -16,26 +16,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import rankdata
-from sklearn.metrics import roc_auc_score
 
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.data import Examples
 from budgetformer.evaluate import Records, evaluate, evaluate_ids
-from budgetformer.sweep import bootstrap_interval, by_row, paired_difference
+from budgetformer.intervals import Estimate, bootstrap_interval, paired_difference
+from budgetformer.relation import correlation
+from budgetformer.sweep import by_row
 
 BOOTSTRAP_SAMPLES = 1000
 N_SHUFFLES = 5
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A figure with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -76,10 +68,8 @@ def adaptivity(records: Records, losses: Floats, wrong: NDArray[np.bool_]) -> Ad
     if wrong.any() and not wrong.all():
         auroc = _bootstrap(lambda i: _auroc(wrong[i], budget[i]), len(budget))
     return Adaptivity(
-        spearman_loss=_bootstrap(lambda i: spearman(budget[i], losses[i]), len(budget)),
-        spearman_loss_given_length=_bootstrap(
-            lambda i: partial_spearman(budget[i], losses[i], length[i]), len(budget)
-        ),
+        spearman_loss=_correlation(budget, losses),
+        spearman_loss_given_length=_correlation(budget, losses, length),
         auroc_error=auroc,
         heads_by_quartile=(heads[0], heads[1], heads[2], heads[3]),
     )
@@ -135,9 +125,7 @@ def by_need(checkpoint: Checkpoint, examples: Examples, needs: NDArray[np.int64]
         return by_level(evaluate(checkpoint, examples, policy_for=by_row(same)).correct)
 
     return {
-        "spearman_budget_need": asdict(
-            _bootstrap(lambda i: spearman(own.mean_budgets[i], needs[i]), len(needs))
-        ),
+        "spearman_budget_need": asdict(_correlation(own.mean_budgets, needs)),
         "accuracy": by_level(own.correct),
         "executed_heads_frac": by_level(own.executed_fractions),
         "accuracy_at_fixed_k": {str(k): fixed(k) for k in range(1, n_heads + 1)},
@@ -161,18 +149,8 @@ def report(
     records = evaluate(checkpoint, examples)
     difficulties = {"own": records, **references}
     return {
-        "spearman_budget_tokens": asdict(
-            _bootstrap(
-                lambda i: spearman(records.mean_budgets[i], records.n_tokens[i]),
-                len(records.labels),
-            )
-        ),
-        "spearman_budget_margin": asdict(
-            _bootstrap(
-                lambda i: spearman(records.mean_budgets[i], records.margins[i]),
-                len(records.labels),
-            )
-        ),
+        "spearman_budget_tokens": asdict(_correlation(records.mean_budgets, records.n_tokens)),
+        "spearman_budget_margin": asdict(_correlation(records.mean_budgets, records.margins)),
         "difficulty": {
             name: asdict(adaptivity(records, judge.losses.astype(float), ~judge.correct))
             for name, judge in difficulties.items()
@@ -208,23 +186,16 @@ def linear_reference(train: Examples, examples: Examples) -> Records:
     )
 
 
-def spearman(x: NDArray[Any], y: NDArray[Any]) -> float:
-    """Return the rank correlation of two samples; NaN where one of them is constant."""
-    if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return float("nan")
-    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
-
-
-def partial_spearman(x: NDArray[Any], y: NDArray[Any], given: NDArray[Any]) -> float:
-    """Return the rank correlation of x and y with the rank of a third variable held fixed."""
-    xy, xz, yz = spearman(x, y), spearman(x, given), spearman(y, given)
-    return (xy - xz * yz) / float(np.sqrt((1 - xz**2) * (1 - yz**2)))
-
-
 def _auroc(positive: NDArray[np.bool_], score: Floats) -> float:
+    from sklearn.metrics import roc_auc_score
+
     if positive.all() or not positive.any():
         return float("nan")  # a resample may hold no error; the quantiles leave it out
     return float(roc_auc_score(positive, score))
+
+
+def _correlation(*columns: NDArray[Any]) -> Estimate:
+    return correlation(columns, n_resamples=BOOTSTRAP_SAMPLES)
 
 
 def _bootstrap(statistic: Callable[[NDArray[np.int64]], float], n: int, seed: int = 0) -> Estimate:

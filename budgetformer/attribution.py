@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import torch
 
-from budgetformer.attribution_function import Progress, TargetFunction, integrate
+from budgetformer.attribution_function import TargetFunction, integrate
 from budgetformer.attribution_targets import Target
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.policies import Policy
+from budgetformer.progress import Progress
 from budgetformer.trace import Trace
 
 BASELINE = "every word replaced by [MASK]"

@@ -17,13 +17,11 @@ from budgetformer.budget import Routing, Selection
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.model import ModelOutput
 from budgetformer.policies import Policy, fixed_heads
+from budgetformer.progress import Progress
 from budgetformer.trace import Trace
 
 TOKENS_PER_BATCH = 4096
 """Passes over one text are batched up to this many tokens, which bounds the memory."""
-
-Progress = Callable[[int, int], None]
-"""(passes done, passes in all), called after each batch."""
 
 
 class TargetFunction:

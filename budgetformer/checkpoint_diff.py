@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetformer.adaptivity import Estimate
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.data import Examples
 from budgetformer.evaluate import Records, evaluate
-from budgetformer.policies import Policy
-from budgetformer.sweep import paired_difference
-from budgetformer.trace import Progress
+from budgetformer.intervals import Estimate, paired_difference
+from budgetformer.progress import Progress, counted
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ def run_other(
         checkpoint: the model to run.
         examples: with labels as indices into `labels`.
         labels: the other model's classes.
-        progress: called with each batch.
+        progress: called after each batch.
 
     Returns:
         Records with classes numbered as in `labels`.
@@ -118,16 +115,8 @@ def run_other(
     own = checkpoint.config.labels
     _check_classes(own, labels)
     numbered = replace(examples, labels=tuple(own.index(labels[i]) for i in examples.labels))
-    policy, done = checkpoint.model.own_policy, 0
-
-    def policy_for(rows: Sequence[int]) -> Policy:
-        nonlocal done
-        done += len(rows)
-        if progress:
-            progress(done, len(examples))
-        return policy
-
-    return renumbered(evaluate(checkpoint, numbered, policy_for=policy_for), own, labels)
+    records = evaluate(checkpoint, numbered, after_batch=counted(progress, len(examples)))
+    return renumbered(records, own, labels)
 
 
 def renumbered(records: Records, labels: tuple[str, ...], wanted: tuple[str, ...]) -> Records:

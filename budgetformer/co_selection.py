@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from budgetformer.head_economy import Floats, Heads
+from budgetformer.head_economy import Heads
+from budgetformer.intervals import Floats
 
 TOLERANCE = 1e-9
 MOST_STEPS = 60

@@ -133,6 +133,9 @@ class TrainConfig:
     """Examples a step."""
     lr: float = 5e-4
     """Peak learning rate of AdamW; linear warm-up, then linear decay to zero."""
+    router_lr: float = 0.0
+    """The same for the routers, which are new where a model starts from trained weights; 0 means
+    lr."""
     weight_decay: float = 0.01
     """AdamW weight decay, on matrices only."""
     warmup: float = 0.1
@@ -167,7 +170,8 @@ class TrainConfig:
     distill_temperature: float = 2.0
     """Temperature of the distillation."""
     vocab_size: int = 16000
-    """Largest WordPiece vocabulary to learn from the training texts."""
+    """Largest WordPiece vocabulary to learn from the training texts; of a pretrained encoder's, the
+    pieces that occur most often in them."""
     precision: Precision = "fp32"
     """"bf16" runs matrix products of a training step in bfloat16, where the processor can."""
     weights: StoredWeights = "fp16"
@@ -186,6 +190,7 @@ class TrainConfig:
         for name in ("lr", "clip_norm", "tau_start", "distill_temperature"):
             _require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         for name in (
+            "router_lr",
             "weight_decay",
             "budget_weight",
             "entropy_weight",

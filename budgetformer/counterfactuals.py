@@ -9,9 +9,10 @@ from budgetformer import edits
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.edits import Edit, EditKind, Span
 from budgetformer.policies import Policy
+from budgetformer.progress import Progress
 from budgetformer.routing_view import require_routed
 from budgetformer.tokenizer import WORD
-from budgetformer.trace import Progress, Trace, predict_many
+from budgetformer.trace import Trace, predict_many
 
 KINDS: tuple[EditKind, ...] = ("delete", "negate", "typo", "shorten", "repeat")
 

@@ -162,11 +162,12 @@ def _read_files(path: Path) -> pd.DataFrame:
         files = sorted(f for f in path.iterdir() if f.name.endswith(FILE_TYPES))
         if not files:
             raise ValueError(f"{path} holds no data file; known types: {', '.join(FILE_TYPES)}")
-        return pd.concat([_read_file(f) for f in files], ignore_index=True)
-    return _read_file(path)
+        return pd.concat([read_file(f) for f in files], ignore_index=True)
+    return read_file(path)
 
 
-def _read_file(path: Path) -> pd.DataFrame:
+def read_file(path: Path) -> pd.DataFrame:
+    """Read one table as it is: CSV, TSV, JSON lines or Parquet, by its ending."""
     import pandas as pd
 
     if not path.is_file():

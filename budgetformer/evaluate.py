@@ -69,6 +69,7 @@ def evaluate(
     examples: Examples,
     batch_size: int = 32,
     policy_for: RowPolicy | None = None,
+    after_batch: Callable[[int], None] | None = None,
 ) -> Records:
     """Run a checkpoint over examples, batched by length.
 
@@ -77,19 +78,29 @@ def evaluate(
         examples: what to classify.
         batch_size: examples a batch.
         policy_for: gives the policy for the rows of a batch; the model's own choice when None.
+        after_batch: called with the number of examples of each batch that is done.
 
     Raises:
         ValueError: if there are no examples, or pairs where the model reads single texts (and the
             reverse).
     """
-    if (examples.text_pairs is None) != (checkpoint.config.n_segments == 1):
-        wanted = "single texts" if checkpoint.config.n_segments == 1 else "text pairs"
-        raise ValueError(f"the model reads {wanted}, the examples are none")
+    check_segments(checkpoint, examples)
     tokenizer = checkpoint.tokenizer
     inputs = tokenizer.encode_ids(examples.texts, examples.text_pairs, checkpoint.config.max_len)
     return evaluate_ids(
-        checkpoint.model, tokenizer, inputs, examples.labels, batch_size, policy_for
+        checkpoint.model, tokenizer, inputs, examples.labels, batch_size, policy_for, after_batch
     )
+
+
+def check_segments(checkpoint: Checkpoint, examples: Examples) -> None:
+    """Refuse pairs where a model reads single texts, and the reverse.
+
+    Raises:
+        ValueError: if the two do not fit.
+    """
+    if (examples.text_pairs is None) != (checkpoint.config.n_segments == 1):
+        wanted = "single texts" if checkpoint.config.n_segments == 1 else "text pairs"
+        raise ValueError(f"the model reads {wanted}, the examples are none")
 
 
 @torch.inference_mode()
@@ -100,6 +111,7 @@ def evaluate_ids(
     labels: Sequence[int],
     batch_size: int = 32,
     policy_for: RowPolicy | None = None,
+    after_batch: Callable[[int], None] | None = None,
 ) -> Records:
     """Run a model over encoded inputs; the records keep the examples' order."""
     if not inputs:
@@ -115,6 +127,8 @@ def evaluate_ids(
         logits[rows] = output.logits
         budgets[rows] = torch.stack([layer.routing.budget for layer in output.layers], dim=1)
         heads[rows] = torch.stack([layer.selection.heads for layer in output.layers], dim=1)
+        if after_batch:
+            after_batch(len(rows))
     return Records(
         labels=gold.numpy(),
         probabilities=logits.softmax(dim=-1).numpy(),

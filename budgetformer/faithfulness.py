@@ -17,10 +17,11 @@ from statistics import fmean
 import torch
 
 from budgetformer.attribution import CHOSEN_ANEW, Attribution
-from budgetformer.attribution_function import Progress, TargetFunction
+from budgetformer.attribution_function import TargetFunction
 from budgetformer.attribution_targets import Target
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.policies import Policy
+from budgetformer.progress import Progress
 from budgetformer.tokenizer import Word
 from budgetformer.trace import Trace
 

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetformer.intervals import Floats, wilson
+
 DEAD = 0.01
 """A head that fewer examples run than this share counts as dead."""
 ALWAYS_ON = 0.99
 """A head that more examples run than this share counts as always on."""
-# The quantile of the normal distribution for intervals of 95 %.
-Z = 1.959963984540054
 
 Heads = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,16 +123,3 @@ def concentration(heads: Heads) -> list[Concentration]:
         bits = float(-(share * np.log2(share)).sum()) + 0.0
         found.append(Concentration(float(counts.sum() / len(heads)), bits, float(2**bits)))
     return found
-
-
-def wilson(counts: NDArray[np.int64] | Floats, n: int) -> tuple[Floats, Floats]:
-    """Return the 95 % intervals of proportions counts / n (Wilson 1927), of any shape.
-
-    The middle is (p + z²/2n) / (1 + z²/n), the half width z·√(p(1−p)/n + z²/4n²) / (1 + z²/n).
-    """
-    p = np.asarray(counts, np.float64) / n
-    middle = p + Z**2 / (2 * n)
-    half = Z * np.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
-    low, high = (middle - half) / (1 + Z**2 / n), (middle + half) / (1 + Z**2 / n)
-    # Exactly 0 and 1 at the ends, whatever rounding does.
-    return np.where(p == 0, 0.0, low), np.where(p == 1, 1.0, high)

@@ -17,14 +17,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from budgetformer.ablation import Replacement, mean_outputs
-from budgetformer.adaptivity import Estimate, spearman
 from budgetformer.budget import Routing, Selection
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.data import Examples
 from budgetformer.evaluate import Records, RowPolicy, evaluate, evaluate_ids
+from budgetformer.intervals import (
+    BOOTSTRAP_SAMPLES,
+    Estimate,
+    bootstrap_interval,
+    paired_difference,
+)
 from budgetformer.policies import Policy, ablated, fixed_heads
-from budgetformer.sweep import BOOTSTRAP_SAMPLES, bootstrap_interval, paired_difference
-from budgetformer.trace import Progress
+from budgetformer.progress import Progress, counted
+from budgetformer.relation import spearman
 
 REFERENCE_TEXTS = 64
 """Texts at most over which a head's mean output is taken."""
@@ -163,27 +168,20 @@ def head_importance(
     losses = np.broadcast_to(own.losses[:, None, None], shape).copy()
     labels = own.probabilities.argmax(axis=1)
     predicted = np.broadcast_to(labels[:, None, None], shape).copy()
-    done, total = 0, int(own.heads.sum())
+    total = int(own.heads.sum())
+    advance = counted(progress, total)
     for layer, head in np.ndindex(*shape[1:]):
         ran = np.flatnonzero(own.heads[:, layer, head])
         if not len(ran):
             continue
-        without = _without(own, ran, layer, head, filler, above)
-
-        def policy_for(rows: Sequence[int], without: RowPolicy = without) -> Policy:
-            nonlocal done
-            done += len(rows)
-            if progress:
-                progress(done, total)
-            return without(rows)
-
         part = evaluate_ids(
             checkpoint.model,
             tokenizer,
             [inputs[i] for i in ran],
             [examples.labels[i] for i in ran],
             batch_size,
-            policy_for,
+            _without(own, ran, layer, head, filler, above),
+            advance,
         )
         correct[ran, layer, head] = part.correct
         losses[ran, layer, head] = part.losses

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.data import Examples
-from budgetformer.internals import head_outputs, layer_inputs
+from budgetformer.internals import head_outputs, layer_runs
+from budgetformer.progress import Progress
 from budgetformer.tokenizer import TokenIds
-from budgetformer.trace import Progress
 
 MEASURES = ("distance", "entropy", "cls", "sep", "self", "previous", "next")
 """In the order of the last axis: mean |i − j| in tokens; entropy of a row in bits; shares of
@@ -72,10 +72,9 @@ def signatures(
         batch = tokenizer.batch([row])
         places = _places(row, tokenizer.cls_id, tokenizer.sep_id)
         flat = _measure(places.new_full((1, *places.shape[1:]), 1 / len(row.ids)), places)[0]
-        read = layer_inputs(model, batch)
-        for layer, said in enumerate(model(*batch).layers):
-            heads = said.selection.heads[0].nonzero()[:, 0].tolist()
-            weights = head_outputs(model, layer, read[layer], batch.mask, heads).weights[0]
+        for layer, (read, decision) in enumerate(layer_runs(model, batch)):
+            heads = decision.selection.heads[0].nonzero()[:, 0].tolist()
+            weights = head_outputs(model, layer, read, batch.mask, heads).weights[0]
             total[layer, heads] += _measure(weights, places)
             even[layer, heads] += flat
             n_ran[layer, heads] += 1

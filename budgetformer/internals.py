@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from budgetformer.model import BudgetFormer, Layer
+from budgetformer.model import BudgetFormer, Layer, LayerOutput
 from budgetformer.policies import Policy
 from budgetformer.tokenizer import Batch
 
@@ -27,21 +27,32 @@ class HeadOutputs(NamedTuple):
     """Each head's share of the attention's output, before the scale √(H/k) and the bias."""
 
 
+class LayerRun(NamedTuple):
+    """One layer of a forward pass: what its router and its attention read, and what it decided."""
+
+    read: Float[Tensor, "B T D"]
+    decision: LayerOutput
+
+
 @torch.no_grad()
+def layer_runs(model: BudgetFormer, batch: Batch, policy: Policy | None = None) -> list[LayerRun]:
+    """Run a model and return its layers, first layer first."""
+    runs = []
+    real = None if bool(batch.mask.all()) else batch.mask
+    x = model.embedding(model.embedding.token(batch.ids), batch.segments)
+    outputs = model.run_layers(x, real, policy or model.own_policy, skip=True)
+    for index, (y, decision) in enumerate(outputs):
+        layer = _layer(model, index)
+        runs.append(LayerRun(layer.attention_norm(x) if layer.pre_norm else x, decision))
+        x = y
+    return runs
+
+
 def layer_inputs(
     model: BudgetFormer, batch: Batch, policy: Policy | None = None
 ) -> list[Float[Tensor, "B T D"]]:
     """Return what the router and the attention of each layer read, first layer first."""
-    inputs = []
-    x = model.embedding(model.embedding.token(batch.ids), batch.segments)
-    shared = None
-    for index in range(model.config.n_layers):
-        layer = _layer(model, index)
-        inputs.append(layer.attention_norm(x) if layer.pre_norm else x)
-        x, decision = layer(x, batch.mask, index, policy or model.own_policy, True, shared)
-        if model.config.budgets == "shared" and index == 0:
-            shared = decision.routing.budget
-    return inputs
+    return [run.read for run in layer_runs(model, batch, policy)]
 
 
 @torch.no_grad()

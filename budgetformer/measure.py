@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from budgetformer.efficiency import Machine, Measured
 from budgetformer.energy import measure_energy
 from budgetformer.evaluate import Records, evaluate_ids
 from budgetformer.memory import peak_memory
+from budgetformer.progress import Progress
 from budgetformer.timing import latency, one_thread
 
 N_TEXTS = 200
@@ -29,9 +29,6 @@ REPEATS = 300
 ENERGY_SECONDS = 10.0
 PER_TEXTS = 1000
 STEPS = 4
-
-Progress = Callable[[int, int], None]
-"""(steps done, steps in all)."""
 
 
 def measure(

@@ -6,6 +6,7 @@ M (B, T) the mask, True at real tokens. Source: arXiv 2604.22583.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -204,15 +205,28 @@ class BudgetFormer(nn.Module):
         skip: bool = True,
     ) -> ModelOutput:
         """Classify token vectors: what attributions differentiate."""
-        policy = policy or self.own_policy
         real = None if bool(mask.all()) else mask
-        x = self.embedding(tokens, segments)
-        decisions: list[LayerOutput] = []
-        shared = None
-        for index, layer in enumerate(self.layers):
-            x, decision = layer(x, real, index, policy, skip, shared)
+        outputs = self.run_layers(
+            self.embedding(tokens, segments), real, policy or self.own_policy, skip
+        )
+        decisions = []
+        for output, decision in outputs:
+            x = output
             decisions.append(decision)
-            if self.config.budgets == "shared":
-                shared = decisions[0].routing.budget
         pooled = masked_mean(self.final_norm(x), real)
         return ModelOutput(self.classifier(self.dropout(pooled)), decisions)
+
+    def run_layers(
+        self,
+        x: Float[Tensor, "B T D"],
+        mask: Bool[Tensor, "B T"] | None,
+        policy: Policy,
+        skip: bool,
+    ) -> Iterator[tuple[Float[Tensor, "B T D"], LayerOutput]]:
+        """Run the layers on embedded tokens; yield what each puts out and decides."""
+        shared = None
+        for index, layer in enumerate(self.layers):
+            x, decision = layer(x, mask, index, policy, skip, shared)
+            if self.config.budgets == "shared" and index == 0:
+                shared = decision.routing.budget
+            yield x, decision

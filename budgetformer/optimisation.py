@@ -10,17 +10,18 @@ from budgetformer.model import BudgetFormer
 
 
 def adamw(model: BudgetFormer, config: TrainConfig) -> torch.optim.AdamW:
-    """AdamW with weight decay on matrices only: not on biases and normalisation weights."""
-    decayed = [p for name, p in model.named_parameters() if is_matrix(name, p)]
-    others = [p for name, p in model.named_parameters() if not is_matrix(name, p)]
+    """AdamW with weight decay on matrices only: not on biases and normalisation weights.
+
+    Each group has its peak learning rate as "peak_lr"; the routers have one of their own.
+    """
+    groups = []
+    for routers, peak_lr in ((False, config.lr), (True, config.router_lr or config.lr)):
+        named = [(n, p) for n, p in model.named_parameters() if (".router." in n) == routers]
+        for matrices, decay in ((True, config.weight_decay), (False, 0.0)):
+            chosen = [p for n, p in named if is_matrix(n, p) == matrices]
+            groups.append({"params": chosen, "weight_decay": decay, "peak_lr": peak_lr})
     return torch.optim.AdamW(
-        [
-            {"params": decayed, "weight_decay": config.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ],
-        lr=config.lr,
-        betas=(0.9, 0.98),
-        fused=True,
+        [group for group in groups if group["params"]], lr=config.lr, betas=(0.9, 0.98), fused=True
     )
 
 

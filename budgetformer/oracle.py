@@ -12,7 +12,8 @@ import torch
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.config import ModelConfig
 from budgetformer.policies import Policy, fixed_heads, given_k
-from budgetformer.trace import Progress, Trace, predict_under
+from budgetformer.progress import Progress
+from budgetformer.trace import Trace, predict_under
 
 Heads = tuple[tuple[int, ...], ...]
 """Heads of each layer, ascending."""

@@ -14,8 +14,8 @@ from budgetformer.data import (
     FILE_TYPES,
     OFFLINE_TEST_ROWS,
     Examples,
+    read_file,
 )
-from budgetformer.data import _read_file as read_file
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,6 @@ At the model's own average, adaptive is the model itself (c = 1).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,15 +21,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from budgetformer.adaptivity import Estimate, same_average
+from budgetformer.adaptivity import same_average
 from budgetformer.budget import executed_heads
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.config import ModelConfig
 from budgetformer.data import Examples
 from budgetformer.evaluate import Records, evaluate_ids
-from budgetformer.policies import Policy
-from budgetformer.sweep import by_row, mean_flops, paired_difference, wilson_interval
-from budgetformer.trace import Progress
+from budgetformer.intervals import Estimate, paired_difference, wilson_interval
+from budgetformer.progress import Progress, counted
+from budgetformer.sweep import by_row, mean_flops
 
 Way = Literal["adaptive", "capped", "fixed", "shuffled", "random"]
 WAYS: tuple[Way, ...] = ("adaptive", "capped", "fixed", "shuffled", "random")
@@ -170,20 +169,17 @@ def simulate(
         "random": adaptive,
     }
     inputs = checkpoint.tokenizer.encode_ids(examples.texts, examples.text_pairs, config.max_len)
-    done, total = 0, len(plans) * len(inputs)
+    advance = counted(progress, len(plans) * len(inputs))
 
     def run(way: Way) -> Records:
-        chosen = by_row(torch.from_numpy(plans[way]), "random" if way == "random" else "top", seed)
-
-        def policy_for(rows: Sequence[int]) -> Policy:
-            nonlocal done
-            done += len(rows)
-            if progress:
-                progress(done, total)
-            return chosen(rows)
-
         return evaluate_ids(
-            checkpoint.model, checkpoint.tokenizer, inputs, examples.labels, batch_size, policy_for
+            checkpoint.model,
+            checkpoint.tokenizer,
+            inputs,
+            examples.labels,
+            batch_size,
+            by_row(torch.from_numpy(plans[way]), "random" if way == "random" else "top", seed),
+            advance,
         )
 
     runs = {way: run(way) for way in plans}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -56,18 +57,21 @@ class PretrainedEncoder:
             "norm": "post",
         }
 
-    def tokenizer_for(self, texts: Iterable[str]) -> Tokenizer:
-        """Return the encoder's tokenizer with only the pieces that these texts use.
+    def tokenizer_for(self, texts: Iterable[str], vocab_size: int) -> Tokenizer:
+        """Return the encoder's tokenizer with the pieces that occur most often in these texts.
 
-        Single characters stay too, so that a new word can still be spelled.
+        Single characters always stay, so that a rare or new word can still be spelled.
         """
         vocab = self._fast.get_vocab(with_added_tokens=True)
-        used = {token for token in vocab if len(token.removeprefix("##")) == 1}
-        plain = Tokenizer.from_vocab(vocab)
-        names = {index: token for token, index in vocab.items()}
-        for encoded in plain.encode_ids(list(texts), max_len=10**6):
-            used.update(names[int(index)] for index in set(encoded.ids.tolist()))
-        kept = sorted(used - set(SPECIAL_TOKENS), key=vocab.__getitem__)
+        counts = Counter[int]()
+        for encoded in Tokenizer.from_vocab(vocab).encode_ids(list(texts), max_len=10**6):
+            counts.update(encoded.ids.tolist())
+        characters = {t for t in vocab if len(t.removeprefix("##")) == 1}
+        by_count = sorted(vocab, key=lambda t: (-counts[vocab[t]], vocab[t]))
+        always = characters | set(SPECIAL_TOKENS)
+        used = [t for t in by_count if counts[vocab[t]] and t not in always]
+        room = max(0, vocab_size - len(always))
+        kept = sorted(characters | set(used[:room]), key=vocab.__getitem__)
         return Tokenizer.from_vocab(
             {token: index for index, token in enumerate([*SPECIAL_TOKENS, *kept])}
         )

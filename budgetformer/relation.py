@@ -5,13 +5,14 @@ Fast enough to be looked at: the bootstrap of fifty thousand examples takes a se
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetformer.adaptivity import Estimate
+from budgetformer.intervals import CONFIDENCE, Estimate
 
 N_RESAMPLES = 500
 TREND_BINS = 20
@@ -37,7 +38,7 @@ def rank_correlation(x: NDArray[Any], y: NDArray[Any], seed: int = 0) -> Estimat
 
     The interval is the percentile bootstrap over examples (Efron 1979), N_RESAMPLES of them.
     """
-    return _correlation([x, y], seed)
+    return _defined([x, y], seed)
 
 
 def partial_rank_correlation(
@@ -46,7 +47,7 @@ def partial_rank_correlation(
     """Return Spearman's ρ with the rank of a third quantity held fixed, and its 95 % interval."""
     if np.ptp(given) == 0:
         return rank_correlation(x, y, seed)
-    return _correlation([x, y, given], seed)
+    return _defined([x, y, given], seed)
 
 
 def trend(x: NDArray[Any], y: NDArray[Any], n_bins: int = TREND_BINS) -> Trend | None:
@@ -74,23 +75,53 @@ def trend(x: NDArray[Any], y: NDArray[Any], n_bins: int = TREND_BINS) -> Trend |
     return Trend(middle, means, means - half, means + half)
 
 
-def _correlation(columns: list[NDArray[Any]], seed: int) -> Estimate | None:
-    n = len(columns[0])
-    if n < 3 or any(np.ptp(column) == 0 for column in columns[:2]):
-        return None
-    # A value's rank in a resample follows from how often each value was drawn: the values need to
-    # be sorted once, not in every resample.
-    groups = [np.unique(column, return_inverse=True)[1] for column in columns]
-    value = _weighted(groups, np.ones(n))
+def spearman(x: NDArray[Any], y: NDArray[Any]) -> float:
+    """Return the rank correlation of two samples; NaN where one of them is constant."""
+    return _weighted(_groups([x, y]), np.ones(len(x)))
+
+
+def partial_spearman(x: NDArray[Any], y: NDArray[Any], given: NDArray[Any]) -> float:
+    """Return the rank correlation of x and y with the rank of a third variable held fixed."""
+    return _weighted(_groups([x, y, given]), np.ones(len(x)))
+
+
+def correlation(
+    columns: Sequence[NDArray[Any]], seed: int = 0, n_resamples: int = N_RESAMPLES
+) -> Estimate:
+    """Return the rank correlation of two samples, a third one held fixed where it is given.
+
+    Args:
+        columns: x, y and perhaps the third, (N,) each.
+        seed: of the percentile bootstrap over examples (Efron 1979).
+        n_resamples: how many resamples it draws.
+
+    Returns:
+        Value and 95 % interval; NaN where a column is constant.
+    """
+    n, groups = len(columns[0]), _groups(columns)
     generator = np.random.default_rng(seed)
     samples = [
         _weighted(groups, np.bincount(generator.integers(0, n, n), minlength=n).astype(float))
-        for _ in range(N_RESAMPLES)
+        for _ in range(n_resamples)
     ]
-    if not np.isfinite(value) or not np.isfinite(samples).any():
+    low, high = np.nanquantile(samples, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Estimate(_weighted(groups, np.ones(n)), float(low), float(high))
+
+
+def _defined(columns: Sequence[NDArray[Any]], seed: int) -> Estimate | None:
+    if len(columns[0]) < 3 or any(np.ptp(column) == 0 for column in columns[:2]):
         return None
-    low, high = np.nanquantile(samples, [0.025, 0.975])
-    return Estimate(value, float(low), float(high))
+    found = correlation(columns, seed)
+    return found if np.isfinite([found.value, found.low]).all() else None
+
+
+def _groups(columns: Sequence[NDArray[Any]]) -> list[NDArray[np.intp]]:
+    """Number the different values of each column in their order.
+
+    A value's rank in a resample follows from how often each value was drawn: the values need to be
+    sorted once, not in every resample.
+    """
+    return [np.unique(column, return_inverse=True)[1] for column in columns]
 
 
 def _weighted(groups: list[NDArray[np.intp]], times: NDArray[np.float64]) -> float:

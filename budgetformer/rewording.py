@@ -19,8 +19,9 @@ from budgetformer.counterfactuals import (
 )
 from budgetformer.edits import Edit, EditKind
 from budgetformer.policies import Policy
+from budgetformer.progress import Progress
 from budgetformer.routing_view import require_routed
-from budgetformer.trace import Progress, Trace, predict_many
+from budgetformer.trace import Trace, predict_many
 
 INSERTED = ("not", "but", "although", "however", "maybe", "almost", "never", "why")
 """Words that the search for the dearest wording tries."""

@@ -13,9 +13,9 @@ from budgetformer.budget import masked_mean
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.data import Examples
 from budgetformer.evaluate import length_batches
-from budgetformer.internals import layer_inputs
+from budgetformer.internals import layer_runs
+from budgetformer.progress import Progress
 from budgetformer.tokenizer import TokenIds
-from budgetformer.trace import Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +68,10 @@ def router_states(
     done = 0
     for rows in length_batches(inputs, batch_size):
         batch = tokenizer.batch([inputs[row] for row in rows])
-        read = layer_inputs(model, batch)
-        summaries[rows] = torch.stack([masked_mean(x, batch.mask) for x in read], dim=1)
-        for layer, said in enumerate(model(*batch).layers):
-            probabilities[rows, layer] = said.routing.probabilities
-            heads[rows, layer] = said.selection.heads
+        for layer, (read, decision) in enumerate(layer_runs(model, batch)):
+            summaries[rows, layer] = masked_mean(read, batch.mask)
+            probabilities[rows, layer] = decision.routing.probabilities
+            heads[rows, layer] = decision.selection.heads
         done += len(rows)
         if progress:
             progress(done, n)

@@ -6,19 +6,16 @@ The process is the command line's `score`, niced and on one thread.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from budgetformer.own_process import ROOT, command, environment, last_words
 from budgetformer.records import ScoredSet, read_scored
 
-ROOT = Path(__file__).resolve().parent.parent
-NICENESS = 19
 FILE = "records.parquet"
 
 
@@ -47,15 +44,13 @@ def score_in_process(
     Raises:
         ValueError: with what `score` said, if it failed.
     """
-    command = [
-        sys.executable, "-m", "budgetformer", "score", "--model", str(model.resolve()),
-        "--data", data, "--split", split, "--limit", str(limit),
-        "--out", str(folder / FILE), "--json",
-    ]  # fmt: skip
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    words = command(
+        "score", "--model", str(model.resolve()), "--data", data, "--split", split,
+        "--limit", str(limit), "--out", str(folder / FILE), "--json",
+    )  # fmt: skip
     with (
         (folder / "errors").open("w+", encoding="utf-8") as errors,
-        _running(command, environment, errors.fileno()) as process,
+        _running(words, errors.fileno()) as process,
     ):
         assert process.stdout is not None
         for line in process.stdout:
@@ -64,8 +59,7 @@ def score_in_process(
                 yield Report(int(event["done"]), int(event["total"]))
         if process.wait() != 0:
             errors.seek(0)
-            said = errors.read().strip().splitlines()
-            reason = said[-1].removeprefix("budgetformer: ") if said else "no reason was given"
+            reason = last_words(errors.read(), "no reason was given")
             raise ValueError(f"the scoring stopped: {reason}")
 
 
@@ -82,12 +76,9 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def _running(
-    command: list[str], environment: dict[str, str], errors: int
-) -> Iterator[subprocess.Popen[str]]:
+def _running(words: list[str], errors: int) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        ["nice", "-n", str(NICENESS), *command] if os.name == "posix" else command,
-        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors,
+        words, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=errors,
         stdin=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     try:

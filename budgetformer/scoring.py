@@ -19,8 +19,8 @@ from budgetformer.checkpoint import WEIGHTS, Checkpoint
 from budgetformer.config import read_json, write_json
 from budgetformer.cost import flops
 from budgetformer.data import Examples
-from budgetformer.evaluate import Records, evaluate_ids
-from budgetformer.policies import Policy
+from budgetformer.evaluate import Records, check_segments, evaluate_ids
+from budgetformer.progress import Progress, counted
 from budgetformer.records import (
     REFERENCES,
     Reference,
@@ -39,8 +39,6 @@ CHUNK_ROWS = 1024
 BATCH_ROWS = 32
 JOB = "job.json"
 
-Progress = Callable[[int, int], None]
-"""(rows done, rows in all); the rows of a dense twin count too."""
 Judge = Checkpoint | Reference
 """A model that judges chunk by chunk, or judgements of all rows."""
 
@@ -67,7 +65,7 @@ def score(
         references: other judges by name of REFERENCES.
         keep_texts: whether the file holds the texts.
         chunk_rows: rows in memory at a time, and lost by a kill.
-        progress: called after each batch.
+        progress: called after each batch; the rows of a dense twin count too.
 
     Returns:
         What the file says about itself.
@@ -84,14 +82,7 @@ def score(
     files = [parts / f"{number:06d}.parquet" for number in range(len(starts))]
     _open_job(parts, _job(source, examples, keep_texts, chunk_rows))
     n_models = 1 + sum(isinstance(judge, Checkpoint) for judge in references.values())
-    done, total = 0, n_models * len(examples)
-
-    def advance(rows: int) -> None:
-        nonlocal done
-        done += rows
-        if progress:
-            progress(done, total)
-
+    advance = counted(progress, n_models * len(examples))
     waiting = []
     for start, file in zip(starts, files, strict=True):
         chunk = range(start, min(start + chunk_rows, len(examples)))
@@ -236,20 +227,9 @@ def _evaluate(
     labels: Sequence[int],
     advance: Callable[[int], None],
 ) -> Records:
-    own, running = checkpoint.model.own_policy, 0
-
-    def policy_for(rows: Sequence[int]) -> Policy:
-        # Asked before a batch runs: the one before it is done.
-        nonlocal running
-        advance(running)
-        running = len(rows)
-        return own
-
-    records = evaluate_ids(
-        checkpoint.model, checkpoint.tokenizer, inputs, labels, BATCH_ROWS, policy_for
+    return evaluate_ids(
+        checkpoint.model, checkpoint.tokenizer, inputs, labels, BATCH_ROWS, after_batch=advance
     )
-    advance(running)
-    return records
 
 
 def _as_reference(records: Records) -> Reference:
@@ -271,9 +251,7 @@ def _check(checkpoint: Checkpoint, examples: Examples, references: Mapping[str, 
     if not len(examples):
         raise ValueError("there are no examples to score")
     config = checkpoint.config
-    if (examples.text_pairs is None) != (config.n_segments == 1):
-        wanted = "single texts" if config.n_segments == 1 else "text pairs"
-        raise ValueError(f"the model reads {wanted}, the examples are none")
+    check_segments(checkpoint, examples)
     for name, judge in references.items():
         if name not in REFERENCES:
             raise ValueError(f"no judge is called {name!r}; known: {', '.join(REFERENCES)}")

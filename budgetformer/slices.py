@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetformer.adaptivity import Estimate
+from budgetformer.intervals import Estimate, wilson_interval
 from budgetformer.measures import everything
 from budgetformer.records import ScoredSet
-from budgetformer.sweep import wilson_interval
 
 QUADRANTS = ("cheap-wrong", "dear-wrong", "cheap-right", "dear-right")
 Mask = NDArray[np.bool_]

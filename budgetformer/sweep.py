@@ -6,23 +6,20 @@ every example the budget of another: same average heads, same distribution, no m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.config import ModelConfig
 from budgetformer.cost import flops
 from budgetformer.data import Examples
 from budgetformer.evaluate import Records, RowPolicy, evaluate_ids
+from budgetformer.intervals import wilson_interval
 from budgetformer.policies import Order, Policy, capped, given_k
-
-CONFIDENCE = 0.95
-BOOTSTRAP_SAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -111,44 +108,6 @@ def by_row(k: torch.Tensor, order: Order = "top", seed: int = 0) -> RowPolicy:
 def _at_most(limit: int, config: ModelConfig) -> RowPolicy:
     policy = capped(limit, config.rounding)
     return lambda rows: policy
-
-
-def wilson_interval(n_right: int, n: int) -> tuple[float, float]:
-    """Return the 95 % confidence interval of a proportion (Wilson 1927)."""
-    from scipy.stats import binomtest
-
-    interval = binomtest(n_right, n).proportion_ci(CONFIDENCE, method="wilson")
-    return float(interval.low), float(interval.high)
-
-
-def paired_difference(
-    first: NDArray[np.float64], second: NDArray[np.float64], seed: int = 0
-) -> tuple[float, float, float]:
-    """Return the accuracy of the first minus the second on the same examples, and its interval.
-
-    Args:
-        first: 1 where an example is right, 0 where not, or an average of such.
-        second: the same for the other policy.
-        seed: of the percentile bootstrap over examples that gives the 95 % interval.
-    """
-    difference = first - second
-    low, high = bootstrap_interval(
-        lambda rows: float(difference[rows].mean()), len(difference), BOOTSTRAP_SAMPLES, seed
-    )
-    return float(difference.mean()), low, high
-
-
-def bootstrap_interval(
-    statistic: Callable[[NDArray[np.int64]], float], n: int, n_samples: int, seed: int
-) -> tuple[float, float]:
-    """Return the 95 % percentile bootstrap interval of a statistic of row numbers (Efron 1979).
-
-    Resamples on which the statistic is undefined (NaN) are left out.
-    """
-    generator = np.random.default_rng(seed)
-    samples = [statistic(generator.integers(0, n, n)) for _ in range(n_samples)]
-    low, high = np.nanquantile(samples, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(low), float(high)
 
 
 def mean_flops(records: Records, config: ModelConfig) -> float:

@@ -10,10 +10,9 @@ import torch
 
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.policies import Policy, fixed_heads
+from budgetformer.progress import Progress
 from budgetformer.tokenizer import Encoding, Word, words
 
-Progress = Callable[[int, int], None]
-"""(how much is done, how much there is at most), both in inputs of the model."""
 BATCH_TOKENS = 8192
 
 

@@ -219,7 +219,7 @@ class Trainer:
         progress = self.step / self.n_steps
         now = schedule(self.config, self.model.config.temperature, progress)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.config.lr * lr_factor(progress, self.config.warmup)
+            group["lr"] = group["peak_lr"] * lr_factor(progress, self.config.warmup)
         batch = self.tokenizer.batch([self.inputs[row] for row in rows])
         labels = torch.tensor([self.rows.labels[row] for row in rows], device=self.processes.device)
         teacher = None

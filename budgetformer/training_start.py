@@ -33,7 +33,7 @@ def build(run: Run, dataset: Dataset, rows: Examples) -> tuple[Tokenizer, Budget
         given = {**to_dict(start.config), **run.model, **given}
     elif run.init:
         encoder = PretrainedEncoder(run.init)
-        tokenizer = encoder.tokenizer_for(texts)
+        tokenizer = encoder.tokenizer_for(texts, run.train.vocab_size)
         given = {**encoder.model_fields(), **run.model, **given}
     else:
         tokenizer = Tokenizer.train(texts, run.train.vocab_size)

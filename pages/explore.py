@@ -7,6 +7,7 @@ import streamlit as st
 from app import errors, state
 from app.components import (
     attention,
+    choice,
     examples,
     heads,
     meter,
@@ -65,19 +66,7 @@ if trace is None:
 tokens.notices(trace)
 prediction.cards(model, trace)
 
-state.read_url(state.EXPLORE_PART, "see")
-if st.session_state[state.EXPLORE_PART] not in PARTS:
-    st.session_state[state.EXPLORE_PART] = "see"
-part = st.segmented_control(
-    "Part of the page",
-    list(PARTS),
-    format_func=PARTS.__getitem__,
-    key=state.EXPLORE_PART,
-    required=True,
-    label_visibility="collapsed",
-    persist_state="session",
-)
-state.write_url(state.EXPLORE_PART, "see")
+part = choice.in_address("Part of the page", PARTS, state.EXPLORE_PART, "collapsed")
 # Only the part that is looked at is computed.
 if part == "see":
     see(model, trace)

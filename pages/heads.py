@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import errors, state
 from app.components import (
+    choice,
     economy,
     economy_head,
     economy_importance,
@@ -54,20 +55,7 @@ elif operating_point.limit(config) is not None:
         "what the model chooses by itself."
     )
 
-state.read_url(state.HEADS_PART, "use")
-if st.session_state[state.HEADS_PART] not in PARTS:
-    st.session_state[state.HEADS_PART] = "use"
-shown = st.segmented_control(
-    "Part of the page",
-    list(PARTS),
-    format_func=PARTS.__getitem__,
-    key=state.HEADS_PART,
-    required=True,
-    wrap=True,
-    label_visibility="collapsed",
-    persist_state="session",
-)
-state.write_url(state.HEADS_PART, "use")
+shown = choice.in_address("Part of the page", PARTS, state.HEADS_PART, "collapsed", wrap=True)
 head = economy.picked_head(part)
 # Only the part that is looked at is computed.
 with errors.panel("This part could not be drawn"):

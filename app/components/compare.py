@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app import errors, loaders, state
-from app.components import examples, models, operating_point, words
+from app import computed, errors, loaders, state
+from app.components import choice, examples, models, operating_point, words
 from app.components.prediction import flop_text, percent
 from app.components.tables import source, table
 from budgetformer.attribution_targets import Target
@@ -41,20 +41,7 @@ def pick() -> tuple[Side, Side] | None:
     Returns:
         The two sides, or None where one of them cannot be run; the page has then been told why.
     """
-    ways = list(WAYS)
-    state.read_url(state.COMPARE_BY, ways[0])
-    if st.session_state[state.COMPARE_BY] not in ways:
-        st.session_state[state.COMPARE_BY] = ways[0]
-    by = st.segmented_control(
-        "Compare",
-        ways,
-        format_func=lambda way: WAYS.get(way, way),
-        key=state.COMPARE_BY,
-        required=True,
-        wrap=True,
-        persist_state="session",
-    )
-    state.write_url(state.COMPARE_BY, ways[0])
+    by = choice.in_address("Compare", WAYS, state.COMPARE_BY, wrap=True)
     operating_point.read()
     picked = _models(by == "models")
     if picked is None:
@@ -122,7 +109,7 @@ def _boxes(
 
 def what_differs(a: Side, b: Side) -> None:
     """Draw the table of both sides and their difference, and say what cannot be compared."""
-    times = loaders.times(a.model, a.trace, b.model, b.trace)
+    times = computed.times(a.model, a.trace, b.model, b.trace)
     left, right = st.columns([2, 3], gap="large")
     with left:
         same = a.trace.label == b.trace.label
@@ -234,7 +221,7 @@ def words_side_by_side(a: Side, b: Side) -> None:
             if targets[0] != targets[1]:
                 words.legend(target)
             with st.spinner("Finding the words that count …"):
-                attribution = loaders.attribution(side.model, side.trace, target)
+                attribution = computed.attribution(side.model, side.trace, target)
             st.html(f"<p>{letter(side)}</p>")
             for segment in range(len(side.trace.texts)):
                 words.text_region(side.trace, attribution, segment)

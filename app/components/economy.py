@@ -8,6 +8,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app import state
+from app.components import choice
 from app.components.downloads import chart_config, csv_button, figure_menu, file_name
 from app.components.economy_slice import Part
 from app.components.heads import Head, clickable, clicked
@@ -68,7 +69,7 @@ def section(part: Part, picked: Head) -> None:
     st.space("small")
     _layers(part)
     st.space("small")
-    layer = _layer(part, picked)
+    layer = choice.layer(part.scored.source.n_layers, state.HEADS_LAYER, picked[0])
     left, right = st.columns(2, gap="large")
     with left:
         _groups(part, layer)
@@ -139,22 +140,6 @@ def _layers(part: Part) -> None:
         lambda: pd.DataFrame([{"layer": i, **vars(one)} for i, one in enumerate(found, 1)]),
         _name(part, "concentration"), "heads_layers_csv",
     )  # fmt: skip
-
-
-def _layer(part: Part, picked: Head) -> int:
-    layers = list(range(part.scored.source.n_layers))
-    if st.session_state.get(state.HEADS_LAYER) not in layers:
-        st.session_state[state.HEADS_LAYER] = picked[0]
-    layer = st.segmented_control(
-        "Layer",
-        layers,
-        format_func=lambda i: f"Layer {i + 1}",
-        key=state.HEADS_LAYER,
-        required=True,
-        persist_state="session",
-    )
-    assert layer is not None  # one is required
-    return layer
 
 
 def _groups(part: Part, layer: int) -> None:

@@ -15,7 +15,6 @@ from app.components.request import on_request
 from app.components.tables import source, table
 from app.components.words import signed
 from budgetformer.ablation import Replacement
-from budgetformer.adaptivity import Estimate
 from budgetformer.figures.head_importance import (
     HeadPoint,
     importance_points,
@@ -28,6 +27,7 @@ from budgetformer.head_importance import (
     HeadImportance,
     head_importance,
 )
+from budgetformer.intervals import Estimate
 
 CHART = "heads_importance_chart"
 REPLACEMENTS: dict[Replacement, str] = {"zero": "nothing (zero)", "mean": "its mean output"}

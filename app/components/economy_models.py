@@ -10,16 +10,17 @@ from app.components import economy_slice, models
 from app.components.downloads import csv_button, file_name
 from app.components.economy_slice import Part, Sample
 from app.components.prediction import signed_points
-from app.components.request import Progress, on_request
+from app.components.request import on_request
 from app.components.tables import source, table
 from app.components.words import signed
-from budgetformer.adaptivity import Estimate
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.checkpoint_diff import (
     CheckpointDiff,
     compare_checkpoints,
     run_other,
 )
+from budgetformer.intervals import Estimate
+from budgetformer.progress import Progress
 
 CHANCE = 0.05
 """Below this p-value a difference is called one beyond chance."""

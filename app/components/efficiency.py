@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app import errors, loaders, state
-from app.components import downloads, operating_point
+from app.components import choice, downloads, operating_point
 from app.components.prediction import flop_text, percent
 from app.components.tables import source, table
 from app.components.words import signed
@@ -68,7 +68,7 @@ def section(sweep: SavedSweep, others: dict[str, SavedSweep]) -> None:
             "not that of metrics.json. Run `sweep --save` again.",
             icon=":material/history:",
         )
-    axis = _axis()
+    axis = choice.in_address("Accuracy against", AXES, state.EFFICIENCY_X)
     lines = curve_lines(sweep, others, axis)
     chosen = None
     if sweep.kind != "dense":
@@ -151,22 +151,6 @@ def curve_lines(sweep: SavedSweep, others: dict[str, SavedSweep], axis: str) -> 
     own = _mark(sweep, sweep.own, axis, f"{sweep.name} as it is")
     lines.append(Line("dense" if sweep.kind == "dense" else "own", sweep.name, (own,)))
     return lines
-
-
-def _axis() -> str:
-    state.read_url(state.EFFICIENCY_X, "heads")
-    if st.session_state[state.EFFICIENCY_X] not in AXES:
-        st.session_state[state.EFFICIENCY_X] = "heads"
-    axis = st.segmented_control(
-        "Accuracy against",
-        list(AXES),
-        format_func=AXES.__getitem__,
-        key=state.EFFICIENCY_X,
-        required=True,
-        persist_state="session",
-    )
-    state.write_url(state.EFFICIENCY_X, "heads")
-    return axis or "heads"
 
 
 def _mark(sweep: SavedSweep, row: SweepRow, axis: str, note: str) -> Mark:

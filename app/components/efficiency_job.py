@@ -7,9 +7,7 @@ for a page.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -18,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from app.errors import ROOT
+from budgetformer.own_process import ROOT, command, last_words
 
 # Below the server's own priority, so that pages stay quick; a busy machine then shows in the load.
 NICE = 10
@@ -44,14 +42,12 @@ class Job:
         self.started = time.monotonic()
         with (path / "out").open("wb") as out, (path / "err").open("wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "budgetformer", *words, "--json"],
+                command(*words, "--json", niceness=NICE),
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
             )
-        if hasattr(os, "setpriority"):
-            os.setpriority(os.PRIO_PROCESS, self.process.pid, NICE)
         # When the session is gone nobody waits for it any more, and others may.
         weakref.finalize(self, self.process.kill)
 
@@ -85,8 +81,7 @@ class Job:
         last = self._last()
         if self.process.poll() != 0 or last is None:
             said = (Path(self.folder.name) / "err").read_text(encoding="utf-8", errors="replace")
-            reason = said.strip().splitlines()[-1:] or ["it was ended before it was done"]
-            raise ValueError(reason[0].removeprefix("budgetformer: "))
+            raise ValueError(last_words(said, "it was ended before it was done"))
         return last
 
     def _last(self) -> dict[str, Any] | None:

@@ -15,8 +15,8 @@ from app.components.heads import PLAIN_CHART
 from app.components.records import Picked
 from app.components.selection import forget_lost, taken
 from app.components.tables import source, table
-from budgetformer.adaptivity import Estimate
 from budgetformer.figures.confusion import confusion_alt, confusion_grid
+from budgetformer.intervals import Estimate
 from budgetformer.slices import Filter, Mask, confusion, difference, figures
 
 MOST_KEPT = 12

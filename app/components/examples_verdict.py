@@ -14,9 +14,9 @@ from app.components.downloads import csv_button, file_name
 from app.components.prediction import signed_points
 from app.components.records import Picked
 from app.components.tables import source, table
-from budgetformer.adaptivity import Estimate
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.config import read_json
+from budgetformer.intervals import Estimate
 from budgetformer.measures import Measure, difficulties
 from budgetformer.records import ScoredSet
 from budgetformer.slices import QUADRANTS, quadrant_of

@@ -7,7 +7,7 @@ from typing import cast
 
 import streamlit as st
 
-from app import loaders
+from app import computed
 from app.components import operating_point
 from app.components.forced import Trial
 from app.components.heads import PLAIN_CHART, head_name
@@ -112,7 +112,7 @@ def sweep(trial: Trial, key: str) -> None:
         help="The same k in all layers, each time the router's best-scored heads. Sufficient k: "
         "the smallest from which on the answer is that of all heads and stays so.",
     )
-    found = loaders.text_sweep(trial.checkpoint, trial.own)
+    found = computed.text_sweep(trial.checkpoint, trial.own)
     spare = found.overspend
     verdict = f"The model spent **{found.own_k:g}** a layer on average: " + (
         "just enough."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import loaders
+from app import computed
 from app.components.prediction import flop_text, saved
 from app.components.tables import source, table
 from budgetformer.audit import TOLERANCE
@@ -55,7 +55,7 @@ def _formula(checkpoint: Checkpoint, trace: Trace) -> None:
 
 def _audit(checkpoint: Checkpoint, trace: Trace) -> None:
     """Say whether exactly the chosen heads were computed, with the masked form's answer."""
-    found = loaders.audit(checkpoint, trace)
+    found = computed.audit(checkpoint, trace)
     st.subheader(
         "Are skipped heads skipped?",
         help="While the text is classified, every operation is watched: which heads' weights it "
@@ -64,11 +64,11 @@ def _audit(checkpoint: Checkpoint, trace: Trace) -> None:
     )
     same = all(layer.chosen == layer.computed for layer in found.layers)
     chosen = sum(len(layer.chosen) for layer in found.layers)
-    computed = sum(len(layer.computed) for layer in found.layers)
+    ran = sum(len(layer.computed) for layer in found.layers)
     equal = found.max_difference <= TOLERANCE
     by = f"by {found.max_difference:.0e} at most" if found.max_difference else "by nothing"
     st.html(
-        f'<div class="bf-checks">{_check(same)}<div><b>{computed} heads computed, {chosen} '
+        f'<div class="bf-checks">{_check(same)}<div><b>{ran} heads computed, {chosen} '
         f"chosen</b>{', the same ones' if same else ': not the same'}</div>"
         f"{_check(found.counted_flops == found.expected_flops)}<div><b>"
         f"{flop_text(found.counted_flops)} counted</b> outside the attention core, "
@@ -100,7 +100,7 @@ def _clock(checkpoint: Checkpoint, trace: Trace, key: str) -> None:
             "Measure it here", key=f"{key}_measure", icon=":material/timer:", on_click=measure
         )
         return
-    timing = loaders.stopwatch(checkpoint, trace)
+    timing = computed.stopwatch(checkpoint, trace)
     st.html(
         f'<div class="bf-badge"><span>Time of one forward pass</span>'
         f"{source('measured here')}</div>"

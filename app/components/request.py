@@ -8,9 +8,9 @@ from typing import TypeVar
 import streamlit as st
 
 from app import errors
+from budgetformer.progress import Progress
 
 Result = TypeVar("Result")
-Progress = Callable[[int, int], None]
 
 
 def on_request(

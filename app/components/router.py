@@ -7,7 +7,7 @@ import math
 import streamlit as st
 
 from app import state
-from app.components import operating_point
+from app.components import choice, operating_point
 from app.components.heads import ROUNDED
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.config import ModelConfig
@@ -21,24 +21,13 @@ ORANGE_RGB = "217, 119, 0"
 
 def section(checkpoint: Checkpoint, trace: Trace) -> None:
     """Draw the picker of the layer and the steps."""
-    layers = list(range(checkpoint.config.n_layers))
     st.subheader(
         "How a layer decides",
         help="A router is a small network beside the attention of its layer. It reads one summary "
         "of the text and gives two answers: how many heads, and which.",
     )
-    if st.session_state.get(state.EXPLORE_LAYER) not in layers:
-        st.session_state[state.EXPLORE_LAYER] = 0
-    layer = st.segmented_control(
-        "Layer",
-        layers,
-        format_func=lambda i: f"Layer {i + 1}",
-        key=state.EXPLORE_LAYER,
-        required=True,
-        label_visibility="collapsed",
-        persist_state="session",
-    )
-    steps = router_steps(checkpoint, trace, layer or 0)
+    layer = choice.layer(checkpoint.config.n_layers, state.EXPLORE_LAYER, shown="collapsed")
+    steps = router_steps(checkpoint, trace, layer)
     left, right = st.columns(2, gap="medium")
     left.html(_how_many(steps, checkpoint))
     right.html(_which(steps))

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import loaders
+from app import computed
 from app.components import operating_point, wording
 from app.components.request import on_request
 from budgetformer.checkpoint import Checkpoint
@@ -36,7 +36,7 @@ def small_changes(model: Checkpoint, trace: Trace, segment: int, key: str) -> No
     )
     result = on_request(
         f"{key}_edits",
-        (loaders.input_key(model, trace), segment, operating_point.limit(model.config)),
+        (computed.input_key(model, trace), segment, operating_point.limit(model.config)),
         "Try small changes",
         lambda progress: counterfactuals(
             model,

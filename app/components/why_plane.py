@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import loaders
+from app import computed
 from app.components.why_target import name
 from budgetformer.attribution_targets import Target
 from budgetformer.checkpoint import Checkpoint
@@ -33,8 +33,8 @@ def class_against_budget(model: Checkpoint, trace: Trace, target: Target, key: s
         "that the layers ask for.",
     )
     with st.spinner("Placing the words …"):
-        by_class = loaders.attribution(model, trace, target).word_values
-        by_budget = loaders.attribution(model, trace, Target.mean_budget()).word_values
+        by_class = computed.attribution(model, trace, target).word_values
+        by_budget = computed.attribution(model, trace, Target.mean_budget()).word_values
     typed = [trace.texts[word.segment][word.start : word.end] for word in trace.words]
     class_name = target.name if target.kind == "contrast" else str(target.label)
     st.html(

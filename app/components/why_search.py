@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from app import loaders
+from app import computed
 from app.components import operating_point, why_edits, wording
 from app.components.request import on_request
 from app.components.words import signed
@@ -46,7 +46,7 @@ def _search(
 ) -> None:
     result = on_request(
         key,
-        (loaders.input_key(model, trace), segment, operating_point.limit(model.config)),
+        (computed.input_key(model, trace), segment, operating_point.limit(model.config)),
         label,
         lambda progress: search(
             model,

@@ -6,9 +6,9 @@ import html
 
 import streamlit as st
 
-from app import loaders
+from app import computed
 from app.components import operating_point, words
-from app.components.request import Progress, on_request
+from app.components.request import on_request
 from app.components.why_target import digits, name
 from budgetformer.attribution import Attribution
 from budgetformer.attribution_heads import HeadAttribution
@@ -21,6 +21,7 @@ from budgetformer.figures.attribution import (
     random_strip,
     random_strip_alt,
 )
+from budgetformer.progress import Progress
 from budgetformer.trace import Trace
 
 PLAIN_CHART = {"displayModeBar": False}
@@ -36,13 +37,13 @@ def explanation(
     """
     if method == "heads":
         with st.spinner("Finding the heads that count …"):
-            _heads(loaders.head_attribution(model, trace, target), trace, key)
+            _heads(computed.head_attribution(model, trace, target), trace, key)
         return None
     if method == "occlusion":
         attribution = _occlusion(model, trace, target, key)
     else:
         with st.spinner("Finding the words that count …"):
-            attribution = loaders.attribution(model, trace, target, method)
+            attribution = computed.attribution(model, trace, target, method)
     if attribution is not None:
         words.coloured_words(trace, attribution)
     return attribution
@@ -51,7 +52,7 @@ def explanation(
 def test_of_truth(model: Checkpoint, trace: Trace, attribution: Attribution, key: str) -> None:
     """Offer to measure whether the words that the map ranks first are the ones that count."""
     limit = operating_point.limit(model.config)
-    question = (loaders.input_key(model, trace), attribution.target, attribution.method, limit)
+    question = (computed.input_key(model, trace), attribution.target, attribution.method, limit)
     result = on_request(
         f"{key}_faithfulness",
         question,
@@ -78,7 +79,7 @@ def _occlusion(model: Checkpoint, trace: Trace, target: Target, key: str) -> Att
 
     return on_request(
         f"{key}_occlusion",
-        (loaders.input_key(model, trace), target),
+        (computed.input_key(model, trace), target),
         "Mask each word in turn",
         lambda progress: occlusion(model, trace, target, progress=progress),
         f"Runs the model {len(trace.words) + 2:,} times, once a word; a long text takes seconds.",

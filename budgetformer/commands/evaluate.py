@@ -9,6 +9,7 @@ from budgetformer.commands.shared import (
     model_and_examples,
     positive,
     print_json,
+    refuse_saving_a_part,
 )
 from budgetformer.config import write_json
 
@@ -30,8 +31,7 @@ def run(args: argparse.Namespace) -> None:
     from budgetformer.checkpoint import METRICS
     from budgetformer.evaluate import evaluate, summarise
 
-    if args.save and args.limit:
-        raise ValueError("--save keeps figures of the whole split: leave --limit out")
+    refuse_saving_a_part(args)
     checkpoint, _, examples = model_and_examples(args)
     figures = summarise(evaluate(checkpoint, examples, args.batch_size))
     if args.save:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgetformer.commands.shared import add_model_and_data, print_json
+from budgetformer.commands.shared import add_model_and_data, print_json, refuse_saving_a_part
 
 if TYPE_CHECKING:
     from budgetformer.checkpoint import Checkpoint
@@ -58,8 +58,7 @@ def run(args: argparse.Namespace) -> None:
     out = checkpoint.path / SHIPPED if args.save else Path(args.out)
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise ValueError(f"{out} cannot be written: give a file in a folder that exists")
-    if args.save and args.limit:
-        raise ValueError("--save keeps the whole split: leave --limit out")
+    refuse_saving_a_part(args)
     dataset, examples = _examples(args, checkpoint)
     references = _references(args, checkpoint, dataset, examples)
     reporter = _Reporter(as_json=args.json)

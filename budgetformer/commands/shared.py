@@ -21,6 +21,16 @@ def add_model_and_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=count, default=0, help="only the first LIMIT rows")
 
 
+def refuse_saving_a_part(args: argparse.Namespace) -> None:
+    """Refuse --save with --limit: what lies beside a model is of a whole split.
+
+    Raises:
+        ValueError: if both are given.
+    """
+    if args.save and args.limit:
+        raise ValueError("--save keeps figures of the whole split: leave --limit out")
+
+
 def model_and_examples(args: argparse.Namespace) -> tuple[Checkpoint, Dataset, Examples]:
     """Load what they name: the model, its data set and the rows to measure on."""
     from budgetformer.checkpoint import Checkpoint

@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from budgetformer.commands.shared import add_model_and_data, count, model_and_examples, print_json
+from budgetformer.commands.shared import (
+    add_model_and_data,
+    count,
+    model_and_examples,
+    print_json,
+    refuse_saving_a_part,
+)
 from budgetformer.config import write_json
 
 HELP = "run a model under forced budgets and policies"
@@ -25,8 +31,7 @@ def run(args: argparse.Namespace) -> None:
     from budgetformer.efficiency import SWEEP
     from budgetformer.sweep import sweep
 
-    if args.save and args.limit:
-        raise ValueError("--save keeps figures of the whole split: leave --limit out")
+    refuse_saving_a_part(args)
     checkpoint, _, examples = model_and_examples(args)
     rows: list[dict[str, Any]] = []
     for row in sweep(checkpoint, examples, args.seed):

@@ -280,7 +280,7 @@ def test_a_model_that_goes_while_a_part_is_drawn(own: Path) -> None:
     model = loaders.checkpoint("models/theirs")
     trace = predict(model, "a film")
     loaders.library().delete("models/theirs")
-    for ask in (loaders.attribution, loaders.audit, loaders.text_sweep):
+    for ask in (computed.attribution, computed.audit, computed.text_sweep):
         with pytest.raises(ValueError, match="theirs is not here any more: somebody renamed"):
             ask(model, trace)
     with pytest.raises(ValueError, match="is not here"):

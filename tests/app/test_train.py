@@ -194,7 +194,9 @@ def test_started_here_is_trained_as_from_the_command_line(
 ) -> None:
     monkeypatch.setenv("BUDGETFORMER_DATA", str(reviews))
     # The test is not about waiting for a process of low priority.
-    monkeypatch.setattr(jobs, "_python", lambda: [sys.executable, "-m", "budgetformer"])
+    monkeypatch.setattr(
+        jobs, "command", lambda *words, **_: [sys.executable, "-m", "budgetformer", *words]
+    )
     at = open_page()
     at.selectbox(key="train_data_ready").set_value("mine")
     for name, value in {**TINY, "seed": 3}.items():
@@ -334,7 +336,9 @@ def test_a_failed_training_says_why(one: Path) -> None:
 
 
 def test_a_real_failure_says_why(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_python", lambda: [sys.executable, "-m", "budgetformer"])
+    monkeypatch.setattr(
+        jobs, "command", lambda *words, **_: [sys.executable, "-m", "budgetformer", *words]
+    )
     jobs.start("lost", {"data": "nowhere.csv", "train": {}, "model": {}})
     wait_until(lambda: jobs.state("lost").status == "failed")
     assert "nowhere.csv does not exist" in jobs.state("lost").reason

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from budgetformer.adaptivity import Estimate
 from budgetformer.figures.economy import (
     group_grid,
     group_grid_alt,
@@ -22,6 +21,7 @@ from budgetformer.figures.head_importance import (
     importance_points_alt,
 )
 from budgetformer.figures.policies import policy_points, policy_points_alt
+from budgetformer.intervals import Estimate
 from budgetformer.policy_simulator import WAYS, Outcome, Simulation
 
 

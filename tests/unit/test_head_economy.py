@@ -16,8 +16,8 @@ from budgetformer.head_economy import (
     rate_spread,
     rates_by,
     selection_rates,
-    wilson,
 )
+from budgetformer.intervals import wilson
 
 
 def draw(n: int, n_layers: int, n_heads: int, seed: int = 0) -> NDArray[np.bool_]:

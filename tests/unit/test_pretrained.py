@@ -45,7 +45,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, BertModel]:
 
 def start(folder: Path, n_segments: int) -> tuple[BudgetFormer, Tokenizer]:
     encoder = PretrainedEncoder(str(folder))
-    tokenizer = encoder.tokenizer_for(TEXTS)
+    tokenizer = encoder.tokenizer_for(TEXTS, 1000)
     config = ModelConfig(
         **encoder.model_fields(),
         vocab_size=tokenizer.vocab_size,
@@ -93,6 +93,15 @@ def test_vocabulary_is_cut_to_the_texts_and_single_characters(
         *SPECIAL_TOKENS, "the", "cat", "sat", "on", "a", "mat", "##s", "dog", "t", "h", "##e",
     ]  # fmt: skip
     assert tokenizer.encode("the").tokens == ("[CLS]", "the", "[SEP]")
+
+
+def test_a_smaller_vocabulary_keeps_the_most_frequent_pieces(
+    bert: tuple[Path, BertModel],
+) -> None:
+    encoder = PretrainedEncoder(str(bert[0]))
+    # The five special tokens and the five characters stay whatever their number.
+    tokenizer = encoder.tokenizer_for(["dog cat mat", "mat cat", "the mat"], 12)
+    assert tokenizer.pieces == [*SPECIAL_TOKENS, "cat", "a", "mat", "##s", "t", "h", "##e"]
 
 
 def test_other_kinds_of_encoders_are_refused(bert: tuple[Path, BertModel], tmp_path: Path) -> None:

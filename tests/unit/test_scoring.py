@@ -279,9 +279,11 @@ def test_memory_holds_one_chunk(
     sizes: list[int] = []
     run = scoring.evaluate_ids
 
-    def watched(model: object, tokenizer: object, inputs: list[object], *more: object) -> object:
+    def watched(
+        model: object, tokenizer: object, inputs: list[object], *more: object, **named: object
+    ) -> object:
         sizes.append(len(inputs))
-        return run(model, tokenizer, inputs, *more)  # type: ignore[arg-type]
+        return run(model, tokenizer, inputs, *more, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(scoring, "evaluate_ids", watched)
     score(model, examples, tmp_path / "r", "x", chunk_rows=8)

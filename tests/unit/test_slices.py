@@ -11,6 +11,7 @@ from scipy.stats import t as student
 from scipy.stats import ttest_ind
 from sklearn.metrics import confusion_matrix
 
+from budgetformer.intervals import wilson_interval
 from budgetformer.measures import budgets, difficulties, everything, on_axis
 from budgetformer.slices import (
     QUADRANTS,
@@ -23,7 +24,6 @@ from budgetformer.slices import (
     proportion_difference,
     quadrant_of,
 )
-from budgetformer.sweep import wilson_interval
 from tests.unit.scored_sets import make_scored
 
 

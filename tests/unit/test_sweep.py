@@ -11,15 +11,15 @@ import torch
 from budgetformer.adaptivity import (
     adaptivity,
     linear_reference,
-    partial_spearman,
     pays,
     same_average,
-    spearman,
 )
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.data import Examples
 from budgetformer.evaluate import Records, evaluate
-from budgetformer.sweep import paired_difference, sweep, wilson_interval
+from budgetformer.intervals import paired_difference, wilson_interval
+from budgetformer.relation import partial_spearman, spearman
+from budgetformer.sweep import sweep
 from budgetformer.trace import predict
 
 TEXTS = ("a good film", "bad", "the plot was not good at all", "good good", "a film", "so bad")

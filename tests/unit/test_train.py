@@ -419,16 +419,18 @@ def test_token_dropout_spares_special_tokens(data: Dataset, tmp_path: Path) -> N
     assert torch.equal(dropped[kept], batch.ids[kept])
 
 
-def test_weight_decay_is_on_matrices_only(data: Dataset, tmp_path: Path) -> None:
-    trainer = Trainer(data, RUN, tmp_path / "run", resume=False)
-    names = {id(p): name for name, p in trainer.model.named_parameters()}
-    decayed, others = (
-        {names[id(p)] for p in group["params"]} for group in trainer.optimizer.param_groups
-    )
-    assert len(decayed) + len(others) == len(names)
-    assert not [name for name in decayed if "bias" in name or "norm" in name]
-    assert all("bias" in name or "norm" in name for name in others)
-    assert [g["weight_decay"] for g in trainer.optimizer.param_groups] == [0.01, 0.0]
+@pytest.mark.parametrize(("router_lr", "routers"), [(0.0, 0.01), (0.05, 0.05)])
+def test_weight_decay_is_on_matrices_only_and_routers_have_a_rate_of_their_own(
+    data: Dataset, tmp_path: Path, router_lr: float, routers: float
+) -> None:
+    run = replace(RUN, train=replace(CONFIG, router_lr=router_lr))
+    trainer = Trainer(data, run, tmp_path / "run", resume=False)
+    groups = {id(p): group for group in trainer.optimizer.param_groups for p in group["params"]}
+    assert len(groups) == sum(len(g["params"]) for g in trainer.optimizer.param_groups)
+    for name, parameter in trainer.model.named_parameters():
+        group = groups[id(parameter)]
+        assert group["weight_decay"] == (0.0 if "bias" in name or "norm" in name else 0.01), name
+        assert group["peak_lr"] == (routers if ".router." in name else 0.01), name
 
 
 @pytest.mark.parametrize(
