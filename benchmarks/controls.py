@@ -1,6 +1,6 @@
 """Train small models that differ in one control each, and measure what the budgets are worth.
 
-    python benchmarks/controls.py --data ag_news --limit 8000 --seeds 3 --out docs/controls.json
+    python benchmarks/controls.py --data ag_news --limit 4000 --test-limit 2000 --out controls.json
 
 Every row is one training: accuracy and executed heads on the test split, the relation of s to the
 loss, and accuracy against the same budgets shuffled and against a fixed number of heads at the same
@@ -56,7 +56,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True)
-    parser.add_argument("--limit", type=int, default=0)
+    parser.add_argument("--limit", type=int, default=0, help="training rows; 0 means all")
+    parser.add_argument("--test-limit", type=int, default=0, help="test rows; 0 means all")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
@@ -67,13 +68,15 @@ def main() -> None:
     for seed in range(args.seeds):
         for variant in VARIANTS:
             if (variant, seed) not in done:
-                rows.append(measure(dataset, variant, seed, args.limit))
+                rows.append(measure(dataset, variant, seed, args.limit, args.test_limit))
                 print(json.dumps(rows[-1]), flush=True)
                 setting = {"data": args.data, "limit": args.limit, "model": SHAPE}
                 write_json(args.out, {**setting, "train": asdict(BASE), "rows": rows})
 
 
-def measure(dataset: Dataset, variant: str, seed: int, limit: int) -> dict[str, Any]:
+def measure(
+    dataset: Dataset, variant: str, seed: int, limit: int, test_limit: int
+) -> dict[str, Any]:
     """Train and measure one variant."""
     fields, shape = VARIANTS[variant]
     config = replace(BASE, seed=seed, limit=limit, **fields)
@@ -85,7 +88,7 @@ def measure(dataset: Dataset, variant: str, seed: int, limit: int) -> dict[str, 
             pass
         seconds = time.perf_counter() - started
         checkpoint = Checkpoint.from_pretrained(out)
-    test = dataset.split_for("test", checkpoint.config.labels)
+    test = dataset.split_for("test", checkpoint.config.labels).first(test_limit)
     records = evaluate(checkpoint, test)
     row = {
         "variant": variant,

@@ -33,8 +33,13 @@ class Routing(NamedTuple):
     """s in (0, 1)."""
     scores: Float[Tensor, "B H"]
     """z, real numbers without noise."""
-    probabilities: Float[Tensor, "B H"]
-    """p = softmax(z/τ) at the model's temperature."""
+    temperature: float = 1.0
+    """τ, above 0."""
+
+    @property
+    def probabilities(self) -> Float[Tensor, "B H"]:
+        """P = softmax(z/τ): what is reported; the choice of heads needs z alone."""
+        return torch.softmax(self.scores / self.temperature, dim=-1)
 
 
 class Selection(NamedTuple):
@@ -94,7 +99,7 @@ class Router(nn.Module):
         mask: Bool[Tensor, "B T"] | None,
         budget: Float[Tensor, " B"] | None = None,
     ) -> Routing:
-        """Return s, z and p for the input of a layer; s is the given budget where there is one."""
+        """Return s and z for the input of a layer; s is the given budget where there is one."""
         if not torch.is_autocast_enabled(x.device.type):
             return self._route(x, mask, budget)
         # One vector an example costs next to nothing, and bf16 would be too coarse for s.
@@ -116,7 +121,7 @@ class Router(nn.Module):
         scores = self.scorer(summary)  # (B, H)
         if self.fixed_budget:
             budget = torch.full_like(budget, self.fixed_budget)
-        return Routing(budget, scores, torch.softmax(scores / self.temperature, dim=-1))
+        return Routing(budget, scores, self.temperature)
 
 
 def executed_heads(

@@ -124,7 +124,7 @@ def evaluate_ids(
     for rows in length_batches(inputs, batch_size):
         batch = tokenizer.batch([inputs[row] for row in rows])
         output = model(*batch, policy=policy_for(rows) if policy_for else None)
-        logits[rows] = output.logits
+        logits[rows] = output.logits.float()
         budgets[rows] = torch.stack([layer.routing.budget for layer in output.layers], dim=1)
         heads[rows] = torch.stack([layer.selection.heads for layer in output.layers], dim=1)
         if after_batch:

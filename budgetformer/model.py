@@ -106,14 +106,12 @@ class Layer(nn.Module):
         mask: Bool[Tensor, "B T"] | None,
         budget: Float[Tensor, " B"] | None = None,
     ) -> Routing:
-        """Return s, z and p; a dense layer has a constant s and no preference among heads."""
+        """Return s and z; a dense layer has a constant s and no preference among heads."""
         if self.router is not None:
             routing: Routing = self.router(x, mask, budget)
             return routing
-        scores = x.new_zeros(x.shape[0], self.n_heads)
-        return Routing(
-            x.new_full((x.shape[0],), self.dense_budget), scores, torch.softmax(scores, dim=-1)
-        )
+        budget = x.new_full((x.shape[0],), self.dense_budget)
+        return Routing(budget, x.new_zeros(x.shape[0], self.n_heads))
 
     def forward(
         self,

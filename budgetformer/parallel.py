@@ -108,14 +108,18 @@ class SeveralProcesses(Processes):
         flat = [output.logits]
         for layer in output.layers:
             gate = layer.selection.gate
-            flat += [*layer.routing, layer.selection.heads, *([] if gate is None else [gate])]
+            flat += [layer.routing.budget, layer.routing.scores, layer.selection.heads]
+            flat += [] if gate is None else [gate]
         logits, *rest = self.whole(flat, n)
         each = len(rest) // len(output.layers)
         return ModelOutput(
             logits,
             [
-                LayerOutput(Routing(*rest[i : i + 3]), Selection(*rest[i + 3 : i + each]))
-                for i in range(0, len(rest), each)
+                LayerOutput(
+                    Routing(rest[i], rest[i + 1], layer.routing.temperature),
+                    Selection(*rest[i + 2 : i + each]),
+                )
+                for layer, i in zip(output.layers, range(0, len(rest), each), strict=True)
             ],
         )
 
@@ -217,7 +221,11 @@ class SeveralProcesses(Processes):
         """
 
         def choose(layer: int, routing: Routing) -> Selection:
-            seen = Routing(*(_among_zeros(part.cpu(), mine, n) for part in routing))
+            seen = Routing(
+                _among_zeros(routing.budget.cpu(), mine, n),
+                _among_zeros(routing.scores.cpu(), mine, n),
+                routing.temperature,
+            )
             heads, gate, offset = (
                 None if part is None else part[mine.start : mine.stop].to(self.device)
                 for part in policy(layer, seen)

@@ -19,8 +19,11 @@ import torch
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.config import ModelConfig
 from budgetformer.cost import dense_flops, flops, full_flops
+from budgetformer.data import Examples
+from budgetformer.evaluate import check_segments, evaluate_ids, length_batches
 from budgetformer.model import BudgetFormer
 from budgetformer.policies import fixed_heads
+from budgetformer.sweep import mean_flops
 
 MIN_REPEATS = 5
 # One layer of this many is timed in some seconds, and its weights take 0.5 GB.
@@ -31,15 +34,10 @@ MIN_SAMPLE_MS = 2.0  # shorter calls are timed several at a time
 DEFAULT_GRID = tuple(product((1, 8), (64, 256, 512), ((128, 8), (256, 16)), (1 / 8, 1 / 2)))
 
 
-@dataclass(frozen=True)
-class Timing:
-    """One shape, measured."""
+@dataclass(frozen=True, kw_only=True)
+class SpeedUp:
+    """The skipping model beside its dense twin."""
 
-    batch: int
-    length: int
-    d_model: int
-    n_heads: int
-    k: int
     dense_ms: float
     """Median of the dense twin, from token ids to logits."""
     sparse_ms: float
@@ -59,8 +57,6 @@ class Timing:
 
     def __str__(self) -> str:
         return (
-            f"B {self.batch:2}  T {self.length:3}  D {self.d_model}  "
-            f"k {self.k:2} of {self.n_heads:2}  "
             f"dense {self.dense_ms:8.2f} ms  sparse {self.sparse_ms:8.2f} ms  "
             f"speed-up {self.speedup:.2f} of {self.limit:.2f} ({self.fraction_of_limit:.2f})"
         )
@@ -72,6 +68,39 @@ class Timing:
             "speedup": self.speedup,
             "fraction_of_limit": self.fraction_of_limit,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing(SpeedUp):
+    """One shape, measured."""
+
+    batch: int
+    length: int
+    d_model: int
+    n_heads: int
+    k: int
+
+    def __str__(self) -> str:
+        return (
+            f"B {self.batch:2}  T {self.length:3}  D {self.d_model}  "
+            f"k {self.k:2} of {self.n_heads:2}  {super().__str__()}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTiming(SpeedUp):
+    """Real texts with the model's own budgets, measured; the times are those of all texts."""
+
+    n_texts: int
+    batch: int
+    mean_tokens: float
+    executed_heads_frac: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_texts} texts of {self.mean_tokens:.0f} tokens, {self.batch} at a time, "
+            f"{self.executed_heads_frac:.1%} of the heads  {super().__str__()}"
+        )
 
 
 @dataclass(frozen=True)
@@ -97,7 +126,7 @@ def bench(
             max_len=length,
         )
         k = max(1, int(part * n_heads))
-        yield time_shape(*_twins(config), batch, length, k, seconds)
+        yield time_shape(*twins(config), batch, length, k, seconds)
 
 
 def bench_checkpoint(checkpoint: Checkpoint, seconds: float = 4.0) -> Iterator[Timing]:
@@ -140,7 +169,7 @@ def bench_shape(
             f"a layer of {cost / 1e9:,.0f} GFLOP is too large to be timed in passing: the most is "
             f"{MOST_FLOPS / 1e9:,.0f} GFLOP and {MOST_WEIGHTS:,} weights"
         )
-    return time_shape(*_twins(config), 1, length, k, seconds)
+    return time_shape(*twins(config), 1, length, k, seconds)
 
 
 def time_shape(
@@ -165,7 +194,51 @@ def time_shape(
         [lambda: dense(ids, mask), lambda: model(ids, mask, policy=policy)], seconds
     )
     limit = dense_flops(config, length).model / flops(config, length, [k] * config.n_layers).model
-    return Timing(batch, length, config.d_model, config.n_heads, k, dense_ms, sparse_ms, limit)
+    return Timing(
+        batch=batch,
+        length=length,
+        d_model=config.d_model,
+        n_heads=config.n_heads,
+        k=k,
+        dense_ms=dense_ms,
+        sparse_ms=sparse_ms,
+        limit=limit,
+    )
+
+
+def time_texts(
+    checkpoint: Checkpoint, examples: Examples, batch_size: int = 32, seconds: float = 10.0
+) -> TextTiming:
+    """Time a model on texts with its own budgets, in batches of similar length.
+
+    Raises:
+        ValueError: if there is no text, or the texts do not fit the model.
+    """
+    check_segments(checkpoint, examples)
+    model, tokenizer, config = checkpoint.model, checkpoint.tokenizer, checkpoint.config
+    dense = dense_twin(model)
+    inputs = tokenizer.encode_ids(examples.texts, examples.text_pairs, config.max_len)
+    records = evaluate_ids(model, tokenizer, inputs, examples.labels, batch_size)
+    batches = [
+        tokenizer.batch([inputs[row] for row in rows])
+        for rows in length_batches(inputs, batch_size)
+    ]
+
+    def read_all(reader: BudgetFormer) -> None:
+        for batch in batches:
+            reader(*batch)
+
+    dense_ms, sparse_ms = medians_ms([lambda: read_all(dense), lambda: read_all(model)], seconds)
+    all_heads = sum(dense_flops(config, len(row.ids)).model for row in inputs)
+    return TextTiming(
+        n_texts=len(inputs),
+        batch=batch_size,
+        mean_tokens=float(records.n_tokens.mean()),
+        executed_heads_frac=float(records.executed_fractions.mean()),
+        dense_ms=dense_ms,
+        sparse_ms=sparse_ms,
+        limit=all_heads / len(inputs) / mean_flops(records, config),
+    )
 
 
 def dense_twin(model: BudgetFormer) -> BudgetFormer:
@@ -216,7 +289,8 @@ def latency(
     return Latency(*(float(p) for p in np.percentile(found, (50, 90, 99))))
 
 
-def _twins(config: ModelConfig) -> tuple[BudgetFormer, BudgetFormer]:
+def twins(config: ModelConfig) -> tuple[BudgetFormer, BudgetFormer]:
+    """Return a model with random weights and its dense twin."""
     with torch.random.fork_rng(devices=[]):
         model = BudgetFormer(config).eval().requires_grad_(False)
     return model, dense_twin(model)

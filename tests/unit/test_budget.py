@@ -174,7 +174,7 @@ def test_soft_top_k_closed_forms() -> None:
 
 def _routing(budgets: list[float], n_heads: int) -> Routing:
     scores = random(len(budgets), n_heads, seed=3)
-    return Routing(torch.tensor(budgets), scores, scores.softmax(dim=-1))
+    return Routing(torch.tensor(budgets), scores)
 
 
 def test_training_rounds_budgets_without_bias() -> None:
@@ -203,7 +203,7 @@ def test_training_gate_is_hard_forward_and_soft_backward() -> None:
     scores = routing.scores.clone().requires_grad_()
     weights = random(2, 6, seed=5)
     selection = training_selection(
-        Routing(budget, scores, routing.probabilities), 0.8, 0.0, torch.Generator().manual_seed(1)
+        Routing(budget, scores), 0.8, 0.0, torch.Generator().manual_seed(1)
     )
     assert selection.gate is not None
     assert torch.allclose(selection.gate, selection.heads.float(), atol=1e-6)
@@ -255,7 +255,7 @@ def test_more_and_fewer_heads_in_training() -> None:
     budget = torch.full((4,), 0.5, requires_grad=True)
     scores = routing.scores.clone().requires_grad_()
     selection = training_selection(
-        Routing(budget, scores, routing.probabilities),
+        Routing(budget, scores),
         1.0,
         0.0,
         torch.Generator().manual_seed(0),

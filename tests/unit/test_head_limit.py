@@ -20,7 +20,7 @@ TEXT = "a good film and a boring, awful story; the actors are fine"
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 9])
 def test_the_policy_by_hand(limit: int) -> None:
     scores = torch.tensor([[0.1, 0.9, -0.5, 0.3]]).repeat(4, 1)
-    routing = Routing(torch.tensor([0.1, 0.5, 0.8, 1.0]), scores, scores.softmax(-1))
+    routing = Routing(torch.tensor([0.1, 0.5, 0.8, 1.0]), scores)
     best = [1, 3, 0, 2]
     selection = capped(limit)(0, routing)
     # ⌊s·4⌋ = 0, 2, 3, 4, and at least one.
@@ -30,7 +30,7 @@ def test_the_policy_by_hand(limit: int) -> None:
 
 def test_the_policy_keeps_to_the_rounding_and_refuses_none() -> None:
     scores = torch.zeros(1, 4)
-    routing = Routing(torch.tensor([0.6]), scores, scores.softmax(-1))
+    routing = Routing(torch.tensor([0.6]), scores)
     counts = {name: int(capped(4, name)(0, routing).executed_heads) for name in ("floor", "ceil")}  # type: ignore[arg-type]
     assert counts == {"floor": 2, "ceil": 3}
     with pytest.raises(ValueError, match="at least 1 head a layer, got 0"):

@@ -18,7 +18,7 @@ CONFIG = ModelConfig(vocab_size=9, labels=("a", "b"), n_layers=2, n_heads=4, d_m
 
 def routing(*budgets: float) -> Routing:
     scores = torch.tensor([SCORES]).repeat(len(budgets), 1)
-    return Routing(torch.tensor(budgets), scores, scores.softmax(dim=-1))
+    return Routing(torch.tensor(budgets), scores)
 
 
 def chosen(change: Intervention, *budgets: float, layer: int = 0) -> list[list[int]]:
@@ -180,6 +180,6 @@ def test_a_dense_model_can_only_lose_heads(make_model: Callable[..., BudgetForme
     ):
         with pytest.raises(ValueError, match="dense"):
             change.policy(config)
-    dense = Routing(torch.ones(2), torch.zeros(2, 4), torch.full((2, 4), 0.25))
+    dense = Routing(torch.ones(2), torch.zeros(2, 4))
     heads = Intervention(heads_out=((2,), ())).policy(config)(0, dense).heads
     assert heads.tolist() == [[True, True, False, True]] * 2

@@ -33,8 +33,7 @@ def output() -> ModelOutput:
         LayerOutput(
             Routing(
                 torch.tensor(budget, requires_grad=True),
-                torch.zeros(2, 2),
-                torch.tensor(p, requires_grad=True),
+                torch.tensor(p).clamp(min=1e-30).log().requires_grad_(),
             ),
             Selection(torch.ones(2, 2, dtype=torch.bool)),
         )

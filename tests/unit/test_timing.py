@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from budgetformer import Checkpoint
+from budgetformer import Checkpoint, predict
+from budgetformer.cost import dense_flops, flops
+from budgetformer.data import Examples
 from budgetformer.timing import (
     Timing,
     bench,
@@ -14,6 +16,7 @@ from budgetformer.timing import (
     latency,
     medians_ms,
     time_shape,
+    time_texts,
 )
 
 ROW = {
@@ -23,7 +26,9 @@ ROW = {
 
 
 def test_ratios_by_hand() -> None:
-    row = Timing(1, 64, 128, 8, 1, dense_ms=6.0, sparse_ms=4.0, limit=2.0)
+    row = Timing(
+        batch=1, length=64, d_model=128, n_heads=8, k=1, dense_ms=6.0, sparse_ms=4.0, limit=2.0
+    )
     assert row.speedup == 1.5 and row.fraction_of_limit == 0.75
     assert set(row.to_dict()) == ROW
     assert "speed-up 1.50 of 2.00 (0.75)" in str(row)
@@ -68,6 +73,28 @@ def test_a_checkpoint_is_timed_at_its_own_length_and_heads(checkpoint: Checkpoin
     assert {(row.length, row.k) for row in rows} == {(10, 3)}
     bare = list(bench_checkpoint(Checkpoint(checkpoint.model, checkpoint.tokenizer), 0))
     assert {(row.length, row.k) for row in bare} == {(32, 2)}
+
+
+def test_texts_are_timed_with_their_own_budgets(checkpoint: Checkpoint) -> None:
+    """The limit by hand: each text at its own length and its own k in each layer."""
+    texts = ("a good film", "a bad film and a boring story", "boring")
+    found = time_texts(checkpoint, Examples(texts, (0, 1, 1)), batch_size=2, seconds=0)
+    traces = [predict(checkpoint, text) for text in texts]
+    lengths = [len(trace.encoding.ids) for trace in traces]
+    shape = checkpoint.config
+    dense = sum(dense_flops(shape, n).model for n in lengths)
+    sparse = sum(
+        flops(shape, n, [layer.k for layer in trace.layers]).model
+        for n, trace in zip(lengths, traces, strict=True)
+    )
+    assert found.limit == pytest.approx(dense / sparse)
+    assert (found.n_texts, found.batch) == (3, 2)
+    assert found.mean_tokens == pytest.approx(sum(lengths) / 3)
+    heads = [layer.k / 4 for trace in traces for layer in trace.layers]
+    assert found.executed_heads_frac == pytest.approx(sum(heads) / len(heads))
+    assert "3 texts of" in str(found) and found.dense_ms > 0 and found.sparse_ms > 0
+    with pytest.raises(ValueError, match="reads single texts"):
+        time_texts(checkpoint, Examples(("a",), (0,), ("b",)), seconds=0)
 
 
 def test_functions_run_in_turn() -> None:

@@ -319,10 +319,10 @@ def test_requested_budgets_are_all_tried(data: Dataset, tmp_path: Path) -> None:
     now = schedule(trainer.config, 0.25, 0.0)
     policy, _ = trainer._policies(now, torch.Generator().manual_seed(0), 200)
     x = torch.zeros(200, n_heads)
-    k = policy(0, Routing(torch.ones(200), x, x)).executed_heads
+    k = policy(0, Routing(torch.ones(200), x)).executed_heads
     assert set(k.tolist()) == set(range(1, n_heads + 1))
     # One budget an example, the same in every layer.
-    assert torch.equal(policy(1, Routing(torch.ones(200), x, x)).executed_heads, k)
+    assert torch.equal(policy(1, Routing(torch.ones(200), x)).executed_heads, k)
 
 
 def test_warm_start_and_teacher(data: Dataset, undisturbed: Path, tmp_path: Path) -> None:
