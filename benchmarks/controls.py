@@ -1,6 +1,7 @@
 """Train small models that differ in one control each, and measure what the budgets are worth.
 
     python benchmarks/controls.py --data ag_news --limit 4000 --test-limit 2000 --out controls.json
+    python benchmarks/controls.py --study scaling … --out scaling.json
 
 Every row is one training: accuracy and executed heads on the test split, the relation of s to the
 loss, and accuracy against the same budgets shuffled and against a fixed number of heads at the same
@@ -34,7 +35,8 @@ from budgetformer.train import Run, train
 SHAPE = {"n_layers": 2, "n_heads": 8, "d_model": 128, "d_ff": 512, "max_len": 128, "dropout": 0.2}
 BASE = TrainConfig(epochs=3, batch_size=16, lr=1e-3, token_dropout=0.2, s_max=0.4, vocab_size=8000)
 # name: fields of the training, fields of the model
-VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+Variants = dict[str, tuple[dict[str, Any], dict[str, Any]]]
+CONTROLS: Variants = {
     "dense": ({"objective": "dense"}, {}),
     "dense, 1 head": ({"objective": "dense"}, {"fixed_heads": 1}),
     "dense, 2 heads": ({"objective": "dense"}, {"fixed_heads": 2}),
@@ -51,6 +53,18 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "worst heads in training": ({"objective": "aligned", "selection": "bottom"}, {}),
     "shuffled budgets in training": ({"objective": "aligned", "selection": "shuffled"}, {}),
 }
+# One number moves at a time, under the paper's own losses and range: they leave s free.
+PAPER = {"objective": "paper", "s_max": 0.9}
+SCALING: Variants = {
+    "base": (PAPER, {}),
+    "1 layer": (PAPER, {"n_layers": 1}),
+    "4 layers": (PAPER, {"n_layers": 4}),
+    "4 heads": (PAPER, {"n_heads": 4}),
+    "16 heads": (PAPER, {"n_heads": 16}),
+    "1,000 rows": ({**PAPER, "limit": 1000}, {}),
+    "16,000 rows": ({**PAPER, "limit": 16000}, {}),
+}
+STUDIES = {"controls": CONTROLS, "scaling": SCALING}
 
 
 def main() -> None:
@@ -58,6 +72,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--limit", type=int, default=0, help="training rows; 0 means all")
     parser.add_argument("--test-limit", type=int, default=0, help="test rows; 0 means all")
+    parser.add_argument("--study", choices=STUDIES, default="controls")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
@@ -66,20 +81,25 @@ def main() -> None:
     rows = json.loads(args.out.read_text())["rows"] if args.out.is_file() else []
     done = {(row["variant"], row["seed"]) for row in rows}
     for seed in range(args.seeds):
-        for variant in VARIANTS:
+        for variant, changes in STUDIES[args.study].items():
             if (variant, seed) not in done:
-                rows.append(measure(dataset, variant, seed, args.limit, args.test_limit))
+                found = measure(dataset, *changes, seed, args.limit, args.test_limit)
+                rows.append({"variant": variant, **found})
                 print(json.dumps(rows[-1]), flush=True)
                 setting = {"data": args.data, "limit": args.limit, "model": SHAPE}
                 write_json(args.out, {**setting, "train": asdict(BASE), "rows": rows})
 
 
 def measure(
-    dataset: Dataset, variant: str, seed: int, limit: int, test_limit: int
+    dataset: Dataset,
+    fields: dict[str, Any],
+    shape: dict[str, Any],
+    seed: int,
+    limit: int,
+    test_limit: int,
 ) -> dict[str, Any]:
-    """Train and measure one variant."""
-    fields, shape = VARIANTS[variant]
-    config = replace(BASE, seed=seed, limit=limit, **fields)
+    """Train and measure one variant: fields of the training and of the model that differ."""
+    config = replace(BASE, **{"limit": limit, **fields, "seed": seed})
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
@@ -91,7 +111,6 @@ def measure(
     test = dataset.split_for("test", checkpoint.config.labels).first(test_limit)
     records = evaluate(checkpoint, test)
     row = {
-        "variant": variant,
         "seed": seed,
         "seconds": round(seconds),
         "flops_per_example": mean_flops(records, checkpoint.config),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from budgetformer.config import ModelConfig, Norm
+from budgetformer.measure import this_machine
 from budgetformer.model import BudgetFormer
 from budgetformer.timing import Timing, bench, medians_ms
 
@@ -122,7 +124,8 @@ def main() -> int:
             if twin[f"{norm}_ours_ms"] > TWIN_SLACK * twin[f"{norm}_{kind}_ms"]
         ]
     if args.out:
-        args.out.write_text(json.dumps({"rows": rows, "twins": twins}, indent=1) + "\n")
+        found = {"machine": asdict(this_machine()), "rows": rows, "twins": twins}
+        args.out.write_text(json.dumps(found, indent=1) + "\n")
     print(f"{len(missed)} of {len(rows) + 4 * len(twins)} cases miss their goal", *missed, sep="\n")
     return 1 if missed else 0
 

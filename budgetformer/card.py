@@ -22,7 +22,10 @@ TITLES = {
     "auroc_budget_error": "AUROC of s for errors",
     "loss": "loss in nats",
     "mean_tokens": "tokens an example",
+    "flops_per_example": "FLOPs an example, closed form",
+    "dense_flops_per_example": "FLOPs an example with all heads and no router",
 }
+STORED = {"fp16": "Weights in half precision", "int8": "Weights in 8 bits, with a scale a row"}
 
 
 def model_card(name: str, config: ModelConfig, metrics: dict[str, Any]) -> str:
@@ -36,6 +39,7 @@ def model_card(name: str, config: ModelConfig, metrics: dict[str, Any]) -> str:
     training = metrics["training"]
     kind = "BudgetFormer" if config.routed else "dense Transformer"
     splits = [split for split in metrics if split != "training"]
+    stored = STORED[training["train"].get("weights", "fp16")]
     return "\n".join(
         [
             "---",
@@ -50,7 +54,7 @@ def model_card(name: str, config: ModelConfig, metrics: dict[str, Any]) -> str:
             "",
             f"Shape: {config.n_layers} layers, {config.n_heads} heads, width {config.d_model}, "
             f"feed-forward {config.d_ff}, {config.norm}-norm, at most {config.max_len} tokens, "
-            f"{config.vocab_size:,} pieces. Weights in half precision.",
+            f"{config.vocab_size:,} pieces. {stored}.",
             "",
             "## Measured",
             "",
@@ -130,4 +134,6 @@ def _split_title(split: str, figures: dict[str, Any]) -> str:
 def _cell(value: float | int | None) -> str:
     if value is None:
         return "–"
-    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
+    if isinstance(value, int) or value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4f}"

@@ -15,7 +15,7 @@ import torch
 
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.config import ModelConfig
-from budgetformer.cost import flops
+from budgetformer.cost import dense_flops, flops
 from budgetformer.data import Examples
 from budgetformer.evaluate import Records, RowPolicy, evaluate_ids
 from budgetformer.intervals import wilson_interval
@@ -117,6 +117,11 @@ def mean_flops(records: Records, config: ModelConfig) -> float:
         for n, ks in zip(records.n_tokens, records.executed_heads, strict=True)
     ]
     return float(np.mean(per_example))
+
+
+def mean_dense_flops(records: Records, config: ModelConfig) -> float:
+    """Average closed-form FLOPs of the dense twin over the same examples."""
+    return float(np.mean([dense_flops(config, int(n)).model for n in records.n_tokens]))
 
 
 def _row(

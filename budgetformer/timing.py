@@ -23,7 +23,7 @@ from budgetformer.data import Examples
 from budgetformer.evaluate import check_segments, evaluate_ids, length_batches
 from budgetformer.model import BudgetFormer
 from budgetformer.policies import fixed_heads
-from budgetformer.sweep import mean_flops
+from budgetformer.sweep import mean_dense_flops, mean_flops
 
 MIN_REPEATS = 5
 # One layer of this many is timed in some seconds, and its weights take 0.5 GB.
@@ -229,7 +229,6 @@ def time_texts(
             reader(*batch)
 
     dense_ms, sparse_ms = medians_ms([lambda: read_all(dense), lambda: read_all(model)], seconds)
-    all_heads = sum(dense_flops(config, len(row.ids)).model for row in inputs)
     return TextTiming(
         n_texts=len(inputs),
         batch=batch_size,
@@ -237,7 +236,7 @@ def time_texts(
         executed_heads_frac=float(records.executed_fractions.mean()),
         dense_ms=dense_ms,
         sparse_ms=sparse_ms,
-        limit=all_heads / len(inputs) / mean_flops(records, config),
+        limit=mean_dense_flops(records, config) / mean_flops(records, config),
     )
 
 

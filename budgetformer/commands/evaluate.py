@@ -30,10 +30,16 @@ def run(args: argparse.Namespace) -> None:
     from budgetformer.card import write_card
     from budgetformer.checkpoint import METRICS
     from budgetformer.evaluate import evaluate, summarise
+    from budgetformer.sweep import mean_dense_flops, mean_flops
 
     refuse_saving_a_part(args)
     checkpoint, _, examples = model_and_examples(args)
-    figures = summarise(evaluate(checkpoint, examples, args.batch_size))
+    records = evaluate(checkpoint, examples, args.batch_size)
+    figures = {
+        **summarise(records),
+        "flops_per_example": mean_flops(records, checkpoint.config),
+        "dense_flops_per_example": mean_dense_flops(records, checkpoint.config),
+    }
     if args.save:
         assert checkpoint.path is not None
         metrics = {**checkpoint.metrics, args.split: {"data": args.data, **figures}}
@@ -43,4 +49,10 @@ def run(args: argparse.Namespace) -> None:
         print_json(figures)
     else:
         for name, value in figures.items():
-            print(f"{name:22}{value:.4f}" if isinstance(value, float) else f"{name:22}{value}")
+            print(f"{name:25}{_shown(value)}")
+
+
+def _shown(value: float | int | None) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4f}" if value < 1000 else f"{value:.4g}"

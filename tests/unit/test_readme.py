@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from budgetformer.cli import COMMANDS
+from budgetformer.paper import REPORTED
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,18 +33,32 @@ def test_cards_hold_the_metrics_and_the_training_command() -> None:
         assert f"budgetformer train --data {metrics['training']['data']}" in card
 
 
+def test_the_tables_are_those_that_make_results_writes() -> None:
+    subprocess.run([sys.executable, "scripts/results.py", "--check"], cwd=ROOT, check=True)
+
+
 def test_what_it_says_of_adaptivity_was_measured() -> None:
-    words = " ".join(README.split())
-    for model in ("imdb", "mixed"):
-        path = ROOT / "checkpoints" / model / "adaptivity.json"
+    paths = list(ROOT.glob("checkpoints/*/adaptivity.json"))
+    assert {path.parent.name for path in paths} >= {"imdb", "mixed", "known-need"}
+    for path in paths:
         found = json.loads(path.read_text(encoding="utf-8"))
-        pays = found["pays"]["adaptive_minus_shuffled"]
-        value, low, high = (
-            f"{100 * pays[name]:+.1f}".replace("-", "−") for name in ("value", "low", "high")
-        )
-        assert f"{value} points, 95 % interval [{low}, {high}]" in words
-        for judge in ("dense", "linear") if model == "imdb" else ():
-            assert f"{found['difficulty'][judge]['auroc_error']['value']:.3f}" in words
+        (row,) = re.findall(rf"^\| {path.parent.name} \|.*$", README, re.MULTILINE)
+        assert f"| {found['difficulty']['own']['auroc_error']['value']:.3f} |" in row
+        for rival in ("shuffled", "fixed"):
+            pays = found["pays"][f"adaptive_minus_{rival}"]
+            value, low, high = (
+                f"{100 * pays[name]:+.1f}".replace("-", "−") for name in ("value", "low", "high")
+            )
+            assert f"| {value} [{low}, {high}] |" in row
+
+
+def test_the_paper_stands_beside_every_model_of_its_data() -> None:
+    for paper in REPORTED:
+        models = [name for name in paper.data if (ROOT / "checkpoints" / name).is_dir()]
+        rows = re.findall(rf"^\| {paper.name} \|.*$", README, re.MULTILINE)
+        assert len(rows) == len(models)
+        for row in rows:
+            assert f"| {paper.accuracy:.4f} | {paper.transformer_accuracy:.4f} |" in row
 
 
 def test_what_it_says_of_known_need_was_measured() -> None:

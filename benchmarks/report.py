@@ -1,0 +1,293 @@
+"""Write docs/speed.md, docs/controls.md and their plots from what the other studies measured.
+
+    python benchmarks/report.py
+
+Reads docs/measured/*.json. The plots are drawn by plotly in a browser; BUDGETFORMER_BROWSER names
+one other than Playwright's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import mean
+from typing import Any
+from urllib.parse import unquote
+
+import plotly.graph_objects as go
+from playwright.sync_api import sync_playwright
+from plotly.offline import get_plotlyjs
+from plotly.subplots import make_subplots
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from budgetformer.figures.style import BLUE, ORANGE
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+Json = dict[str, Any]
+AXES = {
+    "length": "tokens T", "batch": "texts B", "d_model": "width D", "n_heads": "heads H",
+    "n_layers": "layers L",
+}  # fmt: skip
+
+
+def main() -> None:
+    measured = {p.stem: json.loads(p.read_text()) for p in (DOCS / "measured").glob("*.json")}
+    save_plots(
+        {
+            "speed.svg": speed_figure(measured["speed"]["rows"]),
+            "growth.svg": growth_figure(measured["growth"]["rows"]),
+        }
+    )
+    (DOCS / "speed.md").write_text(speed_page(measured), encoding="utf-8")
+    (DOCS / "controls.md").write_text(
+        controls_page(measured["controls"], measured["scaling"]), encoding="utf-8"
+    )
+
+
+def speed_page(measured: Json) -> str:
+    """Say what was measured, and which goals were missed."""
+    rows, twins = measured["speed"]["rows"], measured["speed"]["twins"]
+    missed = [row for row in rows if row["speedup"] < row["goal"]]
+    machine, goal = measured["speed"]["machine"], measured["shipped_speed"]["goal"]
+    step_goal = measured["training_step"]["goal"]
+    return "\n".join(
+        [
+            "# Skipped heads are time saved: what was measured",
+            "",
+            f"On one thread of {machine['processor']}, torch {machine['torch']}, single "
+            "precision, whole models from token ids to logits, router included. Skipping and dense "
+            "run in turn and medians are compared; the limit is the ratio of closed-form FLOPs. "
+            "`python -m budgetformer bench` measures the same on your machine.",
+            "",
+            "## Random models of two layers, D_ff = 4D",
+            "",
+            "![Speed-up against its limit](speed.svg)",
+            "",
+            f"{len(rows) - len(missed)} of {len(rows)} cases reach their goal: 0.92 of the limit "
+            "from 256 tokens and 0.85 below, 1.28 times from 256 tokens with half of the heads, "
+            "2.2 times for one text of 512 tokens at one head of eight. What is missed is mostly a "
+            "single short text at D = 128, where what no head count changes (the router, the "
+            "calls from Python, normalisation) is a large part of one or two milliseconds.",
+            "",
+            table(
+                "B | T | D | k of H | dense ms | skipping ms | speed-up | limit | of the limit "
+                "| goal",
+                (speed_cells(row) for row in rows),
+            ),
+            "",
+            "## The dense twin beside `torch.nn.TransformerEncoder`",
+            "",
+            "Same shape, same vectors in; torch's with its fused fast path and without. "
+            "Milliseconds.",
+            "",
+            table(
+                "B | T | pre-norm: ours | fast path | plain | post-norm: ours | fast path | plain",
+                (
+                    [str(row["batch"]), str(row["length"])]
+                    + [f"{row[f'{norm}_{kind}_ms']:.2f}" for norm in ("pre", "post")
+                       for kind in ("ours", "fast", "slow")]
+                    for row in twins
+                ),
+            ),
+            "",
+            "## Shipped models on their own test texts",
+            "",
+            f"Their own budgets, 32 texts of similar length at a time; goal: {goal} of the limit. "
+            "The right part says what matrix products in bfloat16 would add, and change: it is not "
+            "offered as an option, because labels must not depend on it.",
+            "",
+            table(
+                "model | tokens | executed heads | speed-up | limit | of the limit | bf16: times "
+                "as fast | labels changed | layers with other heads",
+                (shipped_cells(row) for row in measured["shipped_speed"]["rows"]),
+            ),
+            "",
+            "## A training step beside the dense twin's",
+            "",
+            f"Median of the ratios, batch by batch; goal: {step_goal} for the aligned objective. "
+            "The utility objective runs two passes a step.",
+            "",
+            table(
+                "shape | dense ms | aligned | paper | utility",
+                (
+                    [row["shape"], f"{row['dense_ms']:.1f}"]
+                    + [f"{row[f'{name}_ratio']:.2f}" for name in ("aligned", "paper", "utility")]
+                    for row in measured["training_step"]["rows"]
+                ),
+            ),
+            "",
+            "## How time grows",
+            "",
+            "One number moves at a time around B = 1, T = 256, D = 256, H = 16, L = 2; a quarter "
+            "of the heads runs. Dashed: closed-form FLOPs, scaled to the dense time at the "
+            "left end.",
+            "",
+            "![Time against length, batch, width, heads and layers](growth.svg)",
+            "",
+        ]
+    )  # fmt: skip
+
+
+def speed_cells(row: Json) -> list[str]:
+    """Format a case; a missed goal is in bold."""
+    speedup = f"{row['speedup']:.2f}"
+    if row["speedup"] < row["goal"]:
+        speedup = f"**{speedup}**"
+    return [
+        str(row["batch"]), str(row["length"]), str(row["d_model"]),
+        f"{row['k']} of {row['n_heads']}",
+        f"{row['dense_ms']:.2f}", f"{row['sparse_ms']:.2f}", speedup, f"{row['limit']:.2f}",
+        f"{row['fraction_of_limit']:.2f}", f"{row['goal']:.2f}",
+    ]  # fmt: skip
+
+
+def shipped_cells(row: Json) -> list[str]:
+    return [
+        row["model"], f"{row['mean_tokens']:.0f}", f"{row['executed_heads_frac']:.3f}",
+        f"{row['speedup']:.2f}", f"{row['limit']:.2f}", f"{row['fraction_of_limit']:.2f}",
+        f"{row['bf16_speedup']:.2f}", f"{row['bf16_labels_changed']} of {row['n_texts']}",
+        f"{100 * row['bf16_heads_changed']:.1f} %",
+    ]  # fmt: skip
+
+
+def controls_page(controls: Json, scaling: Json) -> str:
+    """Average each variant over its seeds."""
+    model, n = controls["model"], controls["rows"][0]["n"]
+    return "\n".join(
+        [
+            "# Objectives and controls, side by side",
+            "",
+            f"Small models ({model['n_layers']} layers, {model['n_heads']} heads, width "
+            f"{model['d_model']}) trained from scratch on {controls['limit']:,} rows of "
+            f"`{controls['data']}`, measured on {n:,} test rows. Each figure is the mean over "
+            "seeds, with the lowest and the highest. The two columns on the right are differences "
+            "in points of accuracy at equal average heads.",
+            "",
+            variants(controls["rows"]),
+            "",
+            "# Budgets against the size of model and data",
+            "",
+            "The same model and data, one number changed at a time, under the paper's own losses "
+            "and range of s (0.1 to 0.9).",
+            "",
+            variants(scaling["rows"]),
+            "",
+        ]
+    )  # fmt: skip
+
+
+def variants(rows: list[Json]) -> str:
+    """Put the rows of each variant together."""
+    names = dict.fromkeys(row["variant"] for row in rows)
+    return table(
+        "variant | seeds | accuracy | mean s | executed heads | ρ(s, loss) | AUROC of s for errors "
+        "| adaptive − shuffled | adaptive − fixed k",
+        (control_cells(name, [row for row in rows if row["variant"] == name]) for name in names),
+    )
+
+
+def control_cells(name: str, rows: list[Json]) -> list[str]:
+    pays = [row["pays"] for row in rows if "pays" in row]
+    return [
+        name, str(len(rows)),
+        span([row["accuracy"] for row in rows], ".4f"),
+        span([row["mean_budget"] for row in rows], ".3f"),
+        span([row["executed_heads_frac"] for row in rows], ".3f"),
+        span([row["spearman_budget_loss"] for row in rows], "+.2f"),
+        span([row["auroc_budget_error"] for row in rows], ".2f"),
+        *(
+            span([100 * found[f"adaptive_minus_{rival}"]["value"] for found in pays], "+.1f")
+            for rival in ("shuffled", "fixed")
+        ),
+    ]  # fmt: skip
+
+
+def span(values: list[float | None], form: str) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    low, high = (f"{value:{form}}" for value in (min(known), max(known)))
+    middle = f"{mean(known):{form}}"
+    return (middle if low == high else f"{middle} ({low} to {high})").replace("-", "−")
+
+
+def table(header: str, rows: Iterable[list[str]]) -> str:
+    lines = [f"| {header} |", "|" + "---|" * (header.count("|") + 1)]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+
+
+def speed_figure(rows: list[Json]) -> go.Figure:
+    """Draw each case's speed-up against the ratio of FLOPs."""
+    figure = go.Figure()
+    ends = [1.0, 1.05 * max(row["limit"] for row in rows)]
+    for part, name in ((1.0, "the limit"), (0.92, "0.92 of it"), (0.85, "0.85 of it")):
+        figure.add_scatter(
+            x=ends, y=[part * end for end in ends], mode="lines", name=name,
+            line={"color": "#888", "width": 1, "dash": "solid" if part == 1 else "dot"},
+        )  # fmt: skip
+    for batch, color in ((1, ORANGE), (8, "#7a52a8"), (32, BLUE)):
+        chosen = [row for row in rows if row["batch"] == batch]
+        figure.add_scatter(
+            x=[row["limit"] for row in chosen], y=[row["speedup"] for row in chosen],
+            mode="markers", name=f"{batch} text{'s' if batch > 1 else ''} at a time",
+            marker={"color": color, "size": [4 + row["length"] / 64 for row in chosen]},
+        )  # fmt: skip
+    figure.update_layout(
+        template="simple_white", width=760, height=460, margin={"l": 60, "r": 20, "t": 20, "b": 60}
+    )
+    figure.update_xaxes(title="limit: closed-form FLOPs, dense over skipping")
+    figure.update_yaxes(title="measured speed-up (larger points: longer texts)")
+    return figure
+
+
+def growth_figure(rows: list[Json]) -> go.Figure:
+    """Draw measured times and closed forms, an axis a panel."""
+    figure = make_subplots(1, len(AXES), horizontal_spacing=0.05)
+    for column, (axis, title) in enumerate(AXES.items(), start=1):
+        part = [row for row in rows if row["axis"] == axis]
+        values = [row["value"] for row in part]
+        scale = part[0]["dense_ms"] / part[0]["dense_flops"]
+        for kind, name, color in (("dense", "all heads", ORANGE), ("sparse", "a quarter", BLUE)):
+            figure.add_scatter(
+                x=values, y=[row[f"{kind}_ms"] for row in part], name=name, mode="lines+markers",
+                line={"color": color}, showlegend=column == 1, row=1, col=column,
+            )  # fmt: skip
+            figure.add_scatter(
+                x=values, y=[row[f"{kind}_flops"] * scale for row in part], mode="lines",
+                line={"color": color, "dash": "dash", "width": 1}, showlegend=False,
+                row=1, col=column,
+            )  # fmt: skip
+        figure.update_xaxes(title=title, type="log", tickvals=values, row=1, col=column)
+        figure.update_yaxes(type="log", row=1, col=column)
+    figure.update_yaxes(title="milliseconds", row=1, col=1)
+    figure.update_layout(
+        template="simple_white", width=1200, height=360, margin={"l": 60, "r": 10, "t": 20, "b": 60}
+    )
+    return figure
+
+
+def save_plots(figures: dict[str, go.Figure]) -> None:
+    """Draw figures in a browser and keep them as SVG on a white ground."""
+    with sync_playwright() as playwright:
+        path = os.environ.get("BUDGETFORMER_BROWSER")
+        browser = playwright.chromium.launch(executable_path=path)
+        page = browser.new_page()
+        page.set_content("<div id='plot'></div>")
+        page.add_script_tag(content=get_plotlyjs())
+        for name, figure in figures.items():
+            address = page.evaluate(
+                "async (f) => Plotly.toImage(await Plotly.newPlot('plot', f.data, f.layout),"
+                " {format: 'svg', width: f.layout.width, height: f.layout.height})",
+                json.loads(figure.to_json()),
+            )
+            svg = unquote(address.split(",", 1)[1])
+            (DOCS / name).write_text(svg + "\n", encoding="utf-8")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
