@@ -141,9 +141,7 @@ def executed_heads(
 def top_heads(scores: Float[Tensor, "B H"], k: Int[Tensor, " B"]) -> Bool[Tensor, "B H"]:
     """Mark each example's k best-scored heads; among equal scores the lower index wins."""
     order = scores.argsort(dim=-1, descending=True, stable=True)  # (B, H)
-    rank = torch.empty_like(order).scatter_(
-        1, order, torch.arange(scores.shape[1], device=scores.device).expand_as(order)
-    )
+    rank = order.argsort(dim=-1)  # the inverse of a permutation sorts it
     return rank < k.unsqueeze(-1)
 
 
