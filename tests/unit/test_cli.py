@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 from budgetformer import Checkpoint, ModelConfig, TrainConfig, cli, load_dataset, predict
 from budgetformer.config import from_dict, read_json
+from budgetformer.cost import dense_flops, flops
 
 ROOT = Path(__file__).parents[2]
 TINY = [
@@ -212,6 +213,14 @@ def test_evaluate_json(run: Any, trained: Path, reviews: Path) -> None:
         spearmanr(budget, loss).statistic, abs=1e-3
     )
     assert figures["auroc_budget_error"] == pytest.approx(roc_auc_score(wrong, budget), abs=1e-3)
+    shape = checkpoint.config
+    cost = [
+        flops(shape, len(trace.encoding.ids), [layer.k for layer in trace.layers]).model
+        for trace in traces
+    ]
+    dense = [dense_flops(shape, len(trace.encoding.ids)).model for trace in traces]
+    assert figures["flops_per_example"] == pytest.approx(np.mean(cost))
+    assert figures["dense_flops_per_example"] == pytest.approx(np.mean(dense))
 
 
 def test_evaluate_one_row_has_null_for_what_is_undefined(
@@ -230,6 +239,29 @@ def test_evaluate_saves_its_figures(run: Any, trained: Path, reviews: Path, tmp_
     (figures,) = run("evaluate", "--model", tmp_path, "--data", reviews, "--save", "--json").json
     metrics = strict_json((tmp_path / "metrics.json").read_text())
     assert metrics == {**checkpoint.metrics, "test": {"data": str(reviews), **figures}}
+
+
+def test_adaptivity_saves_what_it_prints(
+    run: Any, trained: Path, reviews: Path, tmp_path: Path
+) -> None:
+    Checkpoint.from_pretrained(trained).save_pretrained(tmp_path)
+    words = ("adaptivity", "--model", tmp_path, "--data", reviews, "--json")
+    (found,) = run(*words, "--reference", trained, "--save").json
+    assert strict_json((tmp_path / "adaptivity.json").read_text()) == found
+    assert set(found["difficulty"]) == {"own", "linear", "dense"}
+    # The reference is the model itself.
+    assert found["difficulty"]["dense"]["auroc_error"] == found["difficulty"]["own"]["auroc_error"]
+    assert found["pays"]["adaptive_minus_shuffled"]["value"] == pytest.approx(
+        found["pays"]["accuracy"] - found["pays"]["accuracy_shuffled"]
+    )
+    assert "leave --limit out" in run(*words, "--save", "--limit", "3").complaint
+
+
+def test_bench_times_texts(run: Any, trained: Path, reviews: Path) -> None:
+    result = run("bench", "--model", trained, "--data", reviews, "--n", "5", "--json")
+    ((row,),) = (found["rows"] for found in result.json)
+    assert row["n_texts"] == 5 and row["speedup"] == row["dense_ms"] / row["sparse_ms"]
+    assert "needs a --model" in run("bench", "--data", reviews).complaint
 
 
 @pytest.mark.parametrize(
