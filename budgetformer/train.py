@@ -26,7 +26,7 @@ from budgetformer.losses import Schedule, schedule, training_loss
 from budgetformer.optimisation import adamw, lr_factor, seed_of, seed_torch
 from budgetformer.parallel import Processes
 from budgetformer.policies import Policy, exploring
-from budgetformer.tokenizer import TokenIds
+from budgetformer.tokenizer import Batch, TokenIds
 from budgetformer.training_report import answer, routing_report
 from budgetformer.training_start import build, load_teacher
 from budgetformer.training_state import RUN, STATE, EventLog, claim, load_state, save_state
@@ -222,14 +222,10 @@ class Trainer:
             group["lr"] = group["peak_lr"] * lr_factor(progress, self.config.warmup)
         batch = self.tokenizer.batch([self.inputs[row] for row in rows])
         labels = torch.tensor([self.rows.labels[row] for row in rows], device=self.processes.device)
-        teacher = None
-        if self.teacher is not None:
-            with torch.inference_mode():
-                teacher = self.processes.forward(self.teacher, batch).logits
-            teacher = teacher.clone()
-        batch = batch._replace(ids=self._drop_tokens(batch.ids, generator))
         bf16 = self.config.precision == "bf16"
         with torch.autocast(self.processes.device.type, torch.bfloat16, enabled=bf16):
+            teacher = self._teacher_logits(batch)
+            batch = batch._replace(ids=self._drop_tokens(batch.ids, generator))
             output, less = (
                 self.processes.forward(self.model, batch, policy) if policy else None
                 for policy in self._policies(now, generator, len(rows))
@@ -259,6 +255,14 @@ class Trainer:
             **asdict(now),
             **(routing if self.model.config.routed else {}),
         }
+
+    def _teacher_logits(self, batch: Batch) -> Tensor | None:
+        """Ask the teacher, who sees every token."""
+        if self.teacher is None:
+            return None
+        with torch.inference_mode():
+            logits = self.processes.forward(self.teacher, batch).logits.float()
+        return logits.clone()  # outside, where a gradient may flow past it
 
     def _policies(
         self, now: Schedule, generator: torch.Generator, n: int
