@@ -1,9 +1,9 @@
 """Write docs/speed.md, docs/controls.md and their plots from what the other studies measured.
 
-    python benchmarks/report.py
+    python benchmarks/report.py [--check]
 
-Reads docs/measured/*.json. The plots are drawn by plotly in a browser; BUDGETFORMER_BROWSER names
-one other than Playwright's own.
+Reads docs/measured/*.json. --check only tells whether the pages say what the files hold. The plots
+are drawn by plotly in a browser; BUDGETFORMER_BROWSER names one other than Playwright's own.
 """
 
 from __future__ import annotations
@@ -34,18 +34,23 @@ AXES = {
 }  # fmt: skip
 
 
-def main() -> None:
+def main() -> int:
     measured = {p.stem: json.loads(p.read_text()) for p in (DOCS / "measured").glob("*.json")}
+    pages = {
+        DOCS / "speed.md": speed_page(measured),
+        DOCS / "controls.md": controls_page(measured["controls"], measured["scaling"]),
+    }
+    if "--check" in sys.argv:
+        return int(any(path.read_text(encoding="utf-8") != text for path, text in pages.items()))
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")
     save_plots(
         {
             "speed.svg": speed_figure(measured["speed"]["rows"]),
             "growth.svg": growth_figure(measured["growth"]["rows"]),
         }
     )
-    (DOCS / "speed.md").write_text(speed_page(measured), encoding="utf-8")
-    (DOCS / "controls.md").write_text(
-        controls_page(measured["controls"], measured["scaling"]), encoding="utf-8"
-    )
+    return 0
 
 
 def speed_page(measured: Json) -> str:
@@ -290,4 +295,4 @@ def save_plots(figures: dict[str, go.Figure]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

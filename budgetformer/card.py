@@ -34,12 +34,13 @@ def model_card(name: str, config: ModelConfig, metrics: dict[str, Any]) -> str:
     Args:
         name: the checkpoint's name.
         config: the model's shape.
-        metrics: the content of metrics.json, "training" and the measured splits.
+        metrics: the content of metrics.json: the measured splits, and "training" where that is
+            known.
     """
-    training = metrics["training"]
+    training = metrics.get("training")
     kind = "BudgetFormer" if config.routed else "dense Transformer"
     splits = [split for split in metrics if split != "training"]
-    stored = STORED[training["train"].get("weights", "fp16")]
+    weights = training["train"].get("weights", "fp16") if training else "fp16"
     return "\n".join(
         [
             "---",
@@ -54,7 +55,7 @@ def model_card(name: str, config: ModelConfig, metrics: dict[str, Any]) -> str:
             "",
             f"Shape: {config.n_layers} layers, {config.n_heads} heads, width {config.d_model}, "
             f"feed-forward {config.d_ff}, {config.norm}-norm, at most {config.max_len} tokens, "
-            f"{config.vocab_size:,} pieces. {stored}.",
+            f"{config.vocab_size:,} pieces. {STORED[weights]}.",
             "",
             "## Measured",
             "",
@@ -65,16 +66,7 @@ def model_card(name: str, config: ModelConfig, metrics: dict[str, Any]) -> str:
                 for key, title in TITLES.items()
             ),
             "",
-            "## Training",
-            "",
-            f"{training['rows']:,} rows of `{training['data']}`. To train it again:",
-            "",
-            "```",
-            train_command(name, training),
-            "```",
-            "",
-            "With one thread on one kind of processor, training is deterministic.",
-            "",
+            *(_training(name, training) if training else ()),
         ]
     )
 
@@ -104,6 +96,21 @@ def write_card(directory: Path, config: ModelConfig, metrics: dict[str, Any]) ->
     (directory / "README.md").write_text(
         model_card(directory.name, config, metrics), encoding="utf-8"
     )
+
+
+def _training(name: str, training: dict[str, Any]) -> list[str]:
+    return [
+        "## Training",
+        "",
+        f"{training['rows']:,} rows of `{training['data']}`. To train it again:",
+        "",
+        "```",
+        train_command(name, training),
+        "```",
+        "",
+        "With one thread on one kind of processor, training is deterministic.",
+        "",
+    ]
 
 
 def _behaviour(config: ModelConfig) -> str:

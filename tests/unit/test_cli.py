@@ -241,6 +241,16 @@ def test_evaluate_saves_its_figures(run: Any, trained: Path, reviews: Path, tmp_
     assert metrics == {**checkpoint.metrics, "test": {"data": str(reviews), **figures}}
 
 
+def test_evaluate_saves_beside_a_model_of_unknown_training(
+    run: Any, trained: Path, reviews: Path, tmp_path: Path
+) -> None:
+    known = Checkpoint.from_pretrained(trained)
+    Checkpoint(known.model, known.tokenizer).save_pretrained(tmp_path)
+    (figures,) = run("evaluate", "--model", tmp_path, "--data", reviews, "--save", "--json").json
+    card = (tmp_path / "README.md").read_text()
+    assert f"{figures['accuracy']:.4f}" in card and "## Training" not in card
+
+
 def test_adaptivity_saves_what_it_prints(
     run: Any, trained: Path, reviews: Path, tmp_path: Path
 ) -> None:
