@@ -29,6 +29,10 @@ def test_it_loads(folder: Path) -> None:
     assert sum(trace.probabilities.values()) == pytest.approx(1, abs=1e-5)
 
 
+def test_all_of_them_are_a_reasonable_download() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) <= 150_000_000
+
+
 def has_data(name: str) -> bool:
     kept = Path(os.environ.get(DATA_FOLDER_VARIABLE, "data")) / name
     return name in (*OFFLINE_TEST_ROWS, "known-need") or kept.exists()
@@ -48,7 +52,7 @@ def test_the_accuracy_on_file_holds(folder: Path) -> None:
     assert isinstance(accuracy, float)
     assert low <= round(accuracy * ROWS) <= high
     # Well above chance, and with heads saved unless the model is dense.
-    assert accuracy > 0.7
+    assert accuracy > 1.5 / len(checkpoint.config.labels)
     if checkpoint.config.routed:
         assert figures["executed_heads_frac"] < 0.6  # type: ignore[operator]
 
