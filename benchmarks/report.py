@@ -38,7 +38,7 @@ def main() -> int:
     measured = {p.stem: json.loads(p.read_text()) for p in (DOCS / "measured").glob("*.json")}
     pages = {
         DOCS / "speed.md": speed_page(measured),
-        DOCS / "controls.md": controls_page(measured["controls"], measured["scaling"]),
+        DOCS / "controls.md": controls_page(measured["controls"]),
     }
     if "--check" in sys.argv:
         return int(any(path.read_text(encoding="utf-8") != text for path, text in pages.items()))
@@ -159,7 +159,7 @@ def shipped_cells(row: Json) -> list[str]:
     ]  # fmt: skip
 
 
-def controls_page(controls: Json, scaling: Json) -> str:
+def controls_page(controls: Json) -> str:
     """Average each variant over its seeds."""
     model, n = controls["model"], controls["rows"][0]["n"]
     return "\n".join(
@@ -169,17 +169,10 @@ def controls_page(controls: Json, scaling: Json) -> str:
             f"Small models ({model['n_layers']} layers, {model['n_heads']} heads, width "
             f"{model['d_model']}) trained from scratch on {controls['limit']:,} rows of "
             f"`{controls['data']}`, measured on {n:,} test rows. Each figure is the mean over "
-            "seeds, with the lowest and the highest. The two columns on the right are differences "
+            "the seeds named. The two columns on the right are differences "
             "in points of accuracy at equal average heads.",
             "",
             variants(controls["rows"]),
-            "",
-            "# Budgets against the size of model and data",
-            "",
-            "The same model and data, one number changed at a time, under the paper's own losses "
-            "and range of s (0.1 to 0.9).",
-            "",
-            variants(scaling["rows"]),
             "",
         ]
     )  # fmt: skip
