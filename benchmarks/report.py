@@ -9,6 +9,7 @@ are drawn by plotly in a browser; BUDGETFORMER_BROWSER names one other than Play
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable
@@ -162,15 +163,18 @@ def shipped_cells(row: Json) -> list[str]:
 def controls_page(controls: Json) -> str:
     """Average each variant over its seeds."""
     model, n = controls["model"], controls["rows"][0]["n"]
+    accuracy = controls["rows"][0]["accuracy"]
+    noise = 196 * math.sqrt(accuracy * (1 - accuracy) / n)  # half of a 95 % interval, in points
     return "\n".join(
         [
             "# Objectives and controls, side by side",
             "",
             f"Small models ({model['n_layers']} layers, {model['n_heads']} heads, width "
             f"{model['d_model']}) trained from scratch on {controls['limit']:,} rows of "
-            f"`{controls['data']}`, measured on {n:,} test rows. Each figure is the mean over "
-            "the seeds named. The two columns on the right are differences "
-            "in points of accuracy at equal average heads.",
+            f"`{controls['data']}`, measured on {n:,} test rows. Each figure is a mean over "
+            f"the seeds. So few rows place an accuracy within ±{noise:.1f} points (95 %): small "
+            "differences between rows of this table say nothing. The two columns on the right "
+            "compare the same texts, in points of accuracy at equal average heads.",
             "",
             variants(controls["rows"]),
             "",
@@ -260,7 +264,7 @@ def growth_figure(rows: list[Json]) -> go.Figure:
                 row=1, col=column,
             )  # fmt: skip
         figure.update_xaxes(title=title, type="log", tickvals=values, row=1, col=column)
-        figure.update_yaxes(type="log", row=1, col=column)
+        figure.update_yaxes(type="log", dtick=math.log10(2), row=1, col=column)
     figure.update_yaxes(title="milliseconds", row=1, col=1)
     figure.update_layout(
         template="simple_white", width=1200, height=360, margin={"l": 60, "r": 10, "t": 20, "b": 60}
