@@ -274,7 +274,7 @@ def test_another_user_is_told_what_happened(own: Path, act: str) -> None:
 
 
 def test_a_model_that_goes_while_a_part_is_drawn(own: Path) -> None:
-    from app import loaders
+    from app import computed, loaders
     from budgetformer import predict
 
     model = loaders.checkpoint("models/theirs")
