@@ -442,6 +442,20 @@ def test_published_presets_are_valid() -> None:
         from_dict(ModelConfig, {**given, **settings.get("model", {})})
 
 
+def test_a_shipped_model_says_its_training_as_its_preset_does() -> None:
+    """Both can be run: the preset by its name, the model's by the command on its card."""
+    paths = list((ROOT / "checkpoints").glob("*/metrics.json"))
+    assert paths
+    for path in paths:
+        said, preset = (
+            read_json(path)["training"],
+            read_json(ROOT / "configs" / f"{path.parent.name}.json"),
+        )
+        assert from_dict(TrainConfig, said["train"]) == from_dict(TrainConfig, preset["train"])
+        for key in ("data", "model", "init", "warm_start", "teacher"):
+            assert said.get(key, "") == preset.get(key, ""), (path, key)
+
+
 @pytest.mark.parametrize("command", [[], ["predict"], ["evaluate"], ["train"]])
 def test_help(run: Any, command: list[str]) -> None:
     result = run(*command, "--help")
