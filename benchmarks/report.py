@@ -12,7 +12,6 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -26,6 +25,7 @@ from plotly.subplots import make_subplots
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from budgetformer.figures.style import BLUE, ORANGE
+from scripts.results import table
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 Json = dict[str, Any]
@@ -103,8 +103,8 @@ def speed_page(measured: Json) -> str:
             "## Shipped models on their own test texts",
             "",
             f"Their own budgets, 32 texts of similar length at a time; goal: {goal} of the limit. "
-            "The right part says what matrix products in bfloat16 would add, and change: it is not "
-            "offered as an option, because labels must not depend on it.",
+            "The right part says what matrix products in bfloat16 would add, timed once, and "
+            "change: it is not offered as an option, because labels must not depend on it.",
             "",
             table(
                 "model | tokens | executed heads | speed-up | limit | of the limit | bf16: times "
@@ -215,11 +215,6 @@ def span(values: list[float | None], form: str) -> str:
     low, high = (f"{value:{form}}" for value in (min(known), max(known)))
     middle = f"{mean(known):{form}}"
     return (middle if low == high else f"{middle} ({low} to {high})").replace("-", "−")
-
-
-def table(header: str, rows: Iterable[list[str]]) -> str:
-    lines = [f"| {header} |", "|" + "---|" * (header.count("|") + 1)]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
 
 
 def speed_figure(rows: list[Json]) -> go.Figure:

@@ -25,6 +25,7 @@ from budgetformer.relation import correlation
 from budgetformer.sweep import by_row
 
 BOOTSTRAP_SAMPLES = 1000
+ADAPTIVITY = "adaptivity.json"
 N_SHUFFLES = 5
 
 Floats = NDArray[np.float64]

@@ -38,7 +38,7 @@ class Routing(NamedTuple):
 
     @property
     def probabilities(self) -> Float[Tensor, "B H"]:
-        """P = softmax(z/τ): what is reported; the choice of heads needs z alone."""
+        """The head distribution p = softmax(z/τ): reported; the choice of heads needs z alone."""
         return torch.softmax(self.scores / self.temperature, dim=-1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,13 @@ def tables() -> str:
     parts = [
         "Each model on the whole test split. FLOPs are counted in closed form, whole model, router "
         "included, against the dense twin's on the same texts.",
-        _table(
+        table(
             "model | training rows | test rows | accuracy | mean budget | executed heads "
             "| FLOPs saved | ρ(s, loss)",
             [_model(name, metrics) for name, metrics in models.items()],
         ),
         "Beside what the paper reports (second-hand, other shapes and many more training rows):",
-        _table(
+        table(
             "data | rows here | BudgetFormer here | dense twin | mean s | executed heads "
             "| rows there | BudgetFormer there | Transformer there | mean s",
             [row for name, metrics in models.items() for row in _beside(name, metrics, models)],
@@ -37,7 +38,7 @@ def tables() -> str:
         "independent readers of the same texts. And does it pay: accuracy with the model's own "
         "budgets, minus accuracy with the same budgets dealt to other texts, or with the same k "
         "for all, at equal average heads; in points, paired, with 95 % intervals.",
-        _table(
+        table(
             "model | own errors | dense twin's | linear model's "
             "| adaptive − shuffled | adaptive − fixed k",
             [_adaptive(name, found) for name, found in _read("adaptivity.json").items()],
@@ -51,7 +52,8 @@ def _read(file: str) -> dict[str, Json]:
     return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in paths}
 
 
-def _table(header: str, rows: list[list[str]]) -> str:
+def table(header: str, rows: Iterable[list[str]]) -> str:
+    """Write a table in Markdown; the header's cells are parted by " | "."""
     rule = "|" + "---|" * (header.count("|") + 1)
     return "\n".join([f"| {header} |", rule, *(f"| {' | '.join(row)} |" for row in rows)])
 

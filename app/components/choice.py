@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import streamlit as st
@@ -18,6 +18,7 @@ def in_address(
     key: str,
     shown: Label = "visible",
     wrap: bool | None = None,
+    help: str | None = None,
 ) -> str:
     """Draw a choice that the page's address holds, the first one to begin with.
 
@@ -27,17 +28,16 @@ def in_address(
         key: of the widget, and its name in the address.
         shown: whether the label is.
         wrap: whether the choices may take several lines.
+        help: what is told on request.
     """
-    first = next(iter(names))
-    state.read_url(key, first)
-    if st.session_state[key] not in names:
-        st.session_state[key] = first
+    first = begin(key, names)
     picked = st.segmented_control(
         label,
         list(names),
         # A choice that a newer page no longer has may still be in the widget.
         format_func=lambda name: names.get(name, name),
         key=key,
+        help=help,
         required=True,
         wrap=wrap,
         label_visibility=shown,
@@ -45,6 +45,18 @@ def in_address(
     )
     state.write_url(key, first)
     return picked or first
+
+
+def begin(key: str, options: Iterable[str]) -> str:
+    """Give a widget the value that the address has, and return the first option, its default.
+
+    A value that is no option, from a link or another model, is dropped.
+    """
+    known = list(options)
+    state.read_url(key, known[0])
+    if st.session_state[key] not in known:
+        st.session_state[key] = known[0]
+    return known[0]
 
 
 def layer(n_layers: int, key: str, first: int = 0, shown: Label = "visible") -> int:

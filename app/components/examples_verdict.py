@@ -14,6 +14,7 @@ from app.components.downloads import csv_button, file_name
 from app.components.prediction import signed_points
 from app.components.records import Picked
 from app.components.tables import source, table
+from budgetformer.adaptivity import ADAPTIVITY
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.config import read_json
 from budgetformer.intervals import Estimate
@@ -21,7 +22,6 @@ from budgetformer.measures import Measure, difficulties
 from budgetformer.records import ScoredSet
 from budgetformer.slices import QUADRANTS, quadrant_of
 
-ADAPTIVITY = "adaptivity.json"
 STRENGTHS = ((0.7, "strongly"), (0.4, "clearly"), (0.2, "weakly"), (0.0, "hardly"))
 NEGLIGIBLE = 0.05
 """A change of ρ that is not worth a sentence."""

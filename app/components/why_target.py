@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import streamlit as st
 
 from app import state
+from app.components import choice
 from budgetformer.attribution_targets import Target
 from budgetformer.config import ModelConfig
 from budgetformer.trace import Trace
@@ -36,7 +35,7 @@ MEAN = "mean"
 def pick_target(config: ModelConfig, trace: Trace, key: str) -> Target:
     """Draw the picker of the number to explain, with as many boxes as it needs."""
     with st.container(horizontal=True, vertical_alignment="top", gap="small"):
-        kind = _choice_row("Explain", _kinds(config), f"{key}_target")
+        kind = choice.in_address("Explain", _kinds(config), f"{key}_target", wrap=True)
         if kind == "class":
             return Target.logit(_pick_class(config, trace, key))
         if kind == "contrast":
@@ -54,7 +53,7 @@ def pick_target(config: ModelConfig, trace: Trace, key: str) -> Target:
 
 def pick_method(key: str) -> str:
     """Draw the picker of the method; return a key of METHODS."""
-    return _choice_row("Explain with", METHODS, f"{key}_method", METHOD_HELP)
+    return choice.in_address("Explain with", METHODS, f"{key}_method", wrap=True, help=METHOD_HELP)
 
 
 def name(target: Target) -> str:
@@ -99,7 +98,7 @@ def _layers(config: ModelConfig) -> dict[str, str]:
 
 def _select(label: str, names: dict[str, str], key: str) -> str:
     """A box whose options are plain text: class names are users' words."""
-    default = _read(key, list(names))
+    default = choice.begin(key, names)
     value = st.selectbox(
         label,
         list(names),
@@ -110,27 +109,3 @@ def _select(label: str, names: dict[str, str], key: str) -> str:
     )
     state.write_url(key, default)
     return value or ""
-
-
-def _choice_row(label: str, names: dict[str, str], key: str, help: str | None = None) -> str:
-    default = _read(key, list(names))
-    value = st.segmented_control(
-        label,
-        list(names),
-        format_func=lambda option: names.get(option, option),
-        key=key,
-        help=help,
-        required=True,
-        wrap=True,
-        persist_state="session",
-    )
-    state.write_url(key, default)
-    return value or default
-
-
-def _read(key: str, options: Sequence[str]) -> str:
-    """Give a widget its value; one that is no option, from a link or another model, is dropped."""
-    state.read_url(key, options[0])
-    if st.session_state[key] not in options:
-        st.session_state[key] = options[0]
-    return options[0]

@@ -14,7 +14,6 @@ from budgetformer.commands.shared import (
 from budgetformer.config import write_json
 
 HELP = "does s follow difficulty, and pay?"
-ADAPTIVITY = "adaptivity.json"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
     """Report what the budgets follow, and whether they pay."""
     import numpy as np
 
-    from budgetformer.adaptivity import by_need, linear_reference, report
+    from budgetformer.adaptivity import ADAPTIVITY, by_need, linear_reference, report
     from budgetformer.checkpoint import Checkpoint
     from budgetformer.evaluate import evaluate
     from budgetformer.known_need import NAME, need

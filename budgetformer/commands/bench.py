@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from budgetformer.commands.shared import positive, print_json
-
-if TYPE_CHECKING:
-    from budgetformer.timing import TextTiming
+from budgetformer.commands.shared import add_sample, print_json, sample
 
 HELP = "time skipping against the dense twin"
 
@@ -20,10 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", help="time the model on this data set's texts, with its own budgets"
     )
-    parser.add_argument("--split", default="test", help="split of the data set (default: test)")
-    parser.add_argument(
-        "--n", type=positive, default=200, help="texts, evenly over the split (default: 200)"
-    )
+    add_sample(parser)
     parser.add_argument(
         "--shape",
         type=_shape,
@@ -37,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Time a model, or random ones of many shapes."""
     from budgetformer.checkpoint import Checkpoint
-    from budgetformer.timing import SpeedUp, bench, bench_checkpoint, bench_shape
+    from budgetformer.timing import SpeedUp, bench, bench_checkpoint, bench_shape, time_texts
 
     if args.model and args.shape:
         raise ValueError("give --model or --shape, not both")
@@ -45,10 +38,13 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError("--data needs a --model that reads it")
     rows = []
     timings: Iterable[SpeedUp] = bench()
-    if args.data:
-        timings = [_texts(args)]
-    elif args.model:
-        timings = bench_checkpoint(Checkpoint.from_pretrained(args.model))
+    if args.model:
+        checkpoint = Checkpoint.from_pretrained(args.model)
+        timings = (
+            [time_texts(checkpoint, sample(args, checkpoint))]
+            if args.data
+            else bench_checkpoint(checkpoint)
+        )
     elif args.shape:
         timings = [bench_shape(*args.shape)]
     for row in timings:
@@ -57,17 +53,6 @@ def run(args: argparse.Namespace) -> None:
             print(row, flush=True)
     if args.json:
         print_json({"rows": rows})
-
-
-def _texts(args: argparse.Namespace) -> TextTiming:
-    from budgetformer.checkpoint import Checkpoint
-    from budgetformer.data import load_dataset
-    from budgetformer.measure import spread
-    from budgetformer.timing import time_texts
-
-    checkpoint = Checkpoint.from_pretrained(args.model)
-    split = load_dataset(args.data).split_for(args.split, checkpoint.config.labels)
-    return time_texts(checkpoint, spread(split, args.n))
 
 
 def _shape(text: str) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from budgetformer.commands.shared import positive, print_json
+from budgetformer.commands.shared import add_sample, print_json, sample
 from budgetformer.config import write_json
 
 HELP = "time, memory, energy and CO₂ of a model on this machine"
@@ -20,10 +20,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--texts", help="a file with a text a line instead; a pair has a tab between its two"
     )
-    parser.add_argument("--split", default="test", help="split of the data set (default: test)")
-    parser.add_argument(
-        "--n", type=positive, default=200, help="texts, evenly over the split (default: 200)"
-    )
+    add_sample(parser)
     parser.add_argument(
         "--country", default="FRA", help="whose electricity, three letters (default: FRA)"
     )
@@ -41,16 +38,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Measure a model."""
     from budgetformer.checkpoint import Checkpoint
-    from budgetformer.data import load_dataset
     from budgetformer.efficiency import MEASURED
-    from budgetformer.measure import measure, own_texts, spread, to_dict
+    from budgetformer.measure import measure, own_texts, to_dict
 
     if args.save and not args.data:
         raise ValueError("--save keeps figures that others can repeat: name the texts with --data")
     checkpoint = Checkpoint.from_pretrained(args.model)
     if args.data:
-        split = load_dataset(args.data).split_for(args.split, checkpoint.config.labels)
-        examples = spread(split, args.n)
+        examples = sample(args, checkpoint)
         texts = f"{len(examples)} texts spread over the {args.split} split of {args.data}"
     else:
         examples = own_texts(Path(args.texts), checkpoint.config.n_segments).first(args.n)

@@ -21,6 +21,23 @@ def add_model_and_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=count, default=0, help="only the first LIMIT rows")
 
 
+def add_sample(parser: argparse.ArgumentParser) -> None:
+    """Add --split and --n: some texts, evenly over a split."""
+    parser.add_argument("--split", default="test", help="split of the data set (default: test)")
+    parser.add_argument(
+        "--n", type=positive, default=200, help="texts, evenly over the split (default: 200)"
+    )
+
+
+def sample(args: argparse.Namespace, checkpoint: Checkpoint) -> Examples:
+    """Load the texts that --data, --split and --n name."""
+    from budgetformer.data import load_dataset
+    from budgetformer.measure import spread
+
+    split = load_dataset(args.data).split_for(args.split, checkpoint.config.labels)
+    return spread(split, args.n)
+
+
 def refuse_saving_a_part(args: argparse.Namespace) -> None:
     """Refuse --save with --limit: what lies beside a model is of a whole split.
 
