@@ -9,8 +9,11 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.layout import slot
+
 ROOT = Path(__file__).resolve().parent.parent
 log = logging.getLogger("budgetformer")
+OUR_FAULT = "Something went wrong that should not have. The server's log has the details."
 
 
 @contextmanager
@@ -20,13 +23,14 @@ def panel(title: str) -> Iterator[None]:
     A ValueError is meant for users and shown as it is. Anything else is our own fault: the log
     gets the traceback, the page a plain sentence. Streamlit's own control flow passes through.
     """
-    try:
-        yield
-    except ValueError as error:
-        show(title, str(error))
-    except Exception:
-        log.exception(title)
-        show(title, "Something went wrong that should not have. The server's log has the details.")
+    with slot():
+        try:
+            yield
+        except ValueError as error:
+            show(title, str(error))
+        except Exception:
+            log.exception(title)
+            show(title, OUR_FAULT)
 
 
 def show(title: str, message: str) -> None:

@@ -19,6 +19,7 @@ from app.components import (
     what_if,
     why,
 )
+from app.layout import slot
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.trace import Trace, predict
 
@@ -31,9 +32,10 @@ def see(model: Checkpoint, trace: Trace) -> None:
     with errors.panel("This part could not be drawn"):
         picked = attention.picked_head(trace, "explore")
         heads.budgets_and_heads(model.config, trace, "explore", picked)
-        if model.config.routed:
-            st.space("small")
-            router.section(model, trace)
+        with slot():
+            if model.config.routed:
+                st.space("small")
+                router.section(model, trace)
         st.space("small")
         attention.section(model, trace, "explore", picked)
         st.space("small")

@@ -18,6 +18,7 @@ from app.components import (
     operating_point,
     records,
 )
+from app.layout import slot
 
 PARTS = {
     "use": "Which run",
@@ -43,17 +44,18 @@ if picked is None:
 with right:
     part = economy_slice.pick(model, picked)
 config = model.config
-if not config.routed:
-    st.info(
-        f"This model has no router: all {config.n_heads} heads of each layer run for every text, "
-        "so there is no choice to look at. What heads do can be measured all the same.",
-        icon=":material/info:",
-    )
-elif operating_point.limit(config) is not None:
-    st.caption(
-        "The limit on heads that you set on Efficiency does not count here: this page looks at "
-        "what the model chooses by itself."
-    )
+with slot():
+    if not config.routed:
+        st.info(
+            f"This model has no router: all {config.n_heads} heads of each layer run for every "
+            "text, so there is no choice to look at. What heads do can be measured all the same.",
+            icon=":material/info:",
+        )
+    elif operating_point.limit(config) is not None:
+        st.caption(
+            "The limit on heads that you set on Efficiency does not count here: this page looks at "
+            "what the model chooses by itself."
+        )
 
 shown = choice.in_address("Part of the page", PARTS, state.HEADS_PART, "collapsed", wrap=True)
 head = economy.picked_head(part)

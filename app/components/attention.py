@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from app import state
 from app.components.heads import PLAIN_CHART, Head, clickable, clicked, head_name
 from app.components.tables import table
+from app.layout import slot
 from budgetformer.attention_maps import AttentionMaps, attention_maps, by_word
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.figures.attention import (
@@ -125,6 +126,7 @@ def _asked(key: str) -> str:
     return f"{key}_asked_head"
 
 
+@slot()
 def _say_if_skipped(trace: Trace, key: str, picked: Head) -> None:
     asked = _wish(trace, key)
     if asked is not None and asked != picked:

@@ -7,6 +7,7 @@ import streamlit as st
 from app.components.compare import Side, letter
 from app.components.tables import table
 from app.components.words import signed
+from app.layout import slot
 from budgetformer.comparison import LayerDifference, layer_differences
 from budgetformer.figures.comparison import (
     budget_pair,
@@ -18,6 +19,7 @@ from budgetformer.figures.comparison import (
 PLAIN_CHART = {"displayModeBar": False}
 
 
+@slot()
 def budgets_and_heads(a: Side, b: Side) -> None:
     """Draw both budgets of each layer, the heads that each ran, and the overlap."""
     routed = [side.model.config.routed for side in (a, b)]

@@ -13,6 +13,7 @@ from app.components.prediction import signed_points
 from app.components.request import on_request
 from app.components.tables import source, table
 from app.components.words import signed
+from app.layout import slot
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.checkpoint_diff import (
     CheckpointDiff,
@@ -92,11 +93,12 @@ def _result(part: Part, other: Checkpoint, sample: Sample, found: CheckpointDiff
         )
         st.markdown(_verdict(found))
     shapes = part.model.config, other.config
-    if shapes[0].n_layers != shapes[1].n_layers:
-        st.caption(
-            f"A has {shapes[0].n_layers} layers and B {shapes[1].n_layers}: the first "
-            f"{len(found.layers)} stand side by side."
-        )
+    with slot():
+        if shapes[0].n_layers != shapes[1].n_layers:
+            st.caption(
+                f"A has {shapes[0].n_layers} layers and B {shapes[1].n_layers}: the first "
+                f"{len(found.layers)} stand side by side."
+            )
     st.html(
         f'<p class="bf-small">{source("measured here")} on {found.n:,} of {sample.n_slice:,} texts '
         "of the slice. In brackets the 95% interval, paired bootstrap over the texts. p: McNemar’s "

@@ -15,6 +15,7 @@ from app.components import choice, downloads, operating_point
 from app.components.prediction import flop_text, percent
 from app.components.tables import source, table
 from app.components.words import signed
+from app.layout import slot
 from budgetformer import paper
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.efficiency import SavedSweep, companions
@@ -62,12 +63,13 @@ def section(sweep: SavedSweep, others: dict[str, SavedSweep]) -> None:
         "bars are 95% intervals (Wilson): points whose bars overlap much are not told apart by "
         "these texts. Operations: by formula, 2 for each multiply-add, the whole model.",
     )
-    if sweep.outdated:
-        st.warning(
-            "sweep.json was measured with other weights than this model has now: its accuracy is "
-            "not that of metrics.json. Run `sweep --save` again.",
-            icon=":material/history:",
-        )
+    with slot():
+        if sweep.outdated:
+            st.warning(
+                "sweep.json was measured with other weights than this model has now: its accuracy "
+                "is not that of metrics.json. Run `sweep --save` again.",
+                icon=":material/history:",
+            )
     axis = choice.in_address("Accuracy against", AXES, state.EFFICIENCY_X)
     lines = curve_lines(sweep, others, axis)
     chosen = None

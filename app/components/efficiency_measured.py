@@ -10,6 +10,7 @@ from app import errors, loaders
 from app.components import examples
 from app.components.efficiency_watch import measuring
 from app.components.tables import source, table
+from app.layout import slot
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.efficiency import Measured, measured_from_dict
 from budgetformer.energy import JOULES_PER_KWH, Grid
@@ -34,12 +35,14 @@ def section(model: Checkpoint) -> None:
     rows = [(name, found, False) for name, found in shipped().items()]
     here: dict[str, Measured] = st.session_state.setdefault(HERE, {})
     rows += [(name, found, True) for name, found in here.items()]
-    if rows:
-        _figures(rows, grid)
-        _table(rows, grid)
+    with slot():
+        if rows:
+            _figures(rows, grid)
+            _table(rows, grid)
     unmeasured = [name for name in loaders.model_names() if name not in shipped()]
-    if unmeasured:
-        st.text(f"No measurement is shipped for {', '.join(unmeasured)}.")
+    with slot():
+        if unmeasured:
+            st.text(f"No measurement is shipped for {', '.join(unmeasured)}.")
     _measure_here(model, grid)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from app import state
+from app.layout import slot
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,9 @@ def text_input(n_segments: int) -> tuple[str, str | None]:
         key=state.EXPLORE_EXAMPLE,
         on_change=_use_example,
     )
-    if shown:
-        st.caption(f"**What to look for.** {shown.look_for}")
+    with slot():
+        if shown:
+            st.caption(f"**What to look for.** {shown.look_for}")
     return text, pair
 
 

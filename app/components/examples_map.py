@@ -16,6 +16,7 @@ from app.components.examples_table import look_at
 from app.components.examples_verdict import estimate
 from app.components.records import Picked
 from app.components.selection import forget_lost, taken
+from app.layout import slot
 from budgetformer.figures.scatter import (
     Axis,
     Group,
@@ -70,8 +71,9 @@ def section(picked: Picked, inside: Mask, key: str) -> None:
     """
     scored = picked.scored
     x, y, colour = _controls(scored)
-    if len(scored) > MOST_POINTS:
-        st.caption(f"The first {MOST_POINTS:,} of {len(scored):,} examples are drawn.")
+    with slot():
+        if len(scored) > MOST_POINTS:
+            st.caption(f"The first {MOST_POINTS:,} of {len(scored):,} examples are drawn.")
     shown = np.arange(len(scored)) < MOST_POINTS
     groups = _groups(scored, colour, inside & shown, shown)
     axes = [

@@ -13,6 +13,7 @@ from app.components.forced import Trial
 from app.components.heads import PLAIN_CHART, head_name
 from app.components.prediction import percent, signed_points
 from app.components.tables import table
+from app.layout import slot
 from budgetformer.ablation import Replacement, ablate
 from budgetformer.figures.sharpness import sharpness_bars, sharpness_bars_alt
 from budgetformer.figures.text_sweep import sweep_lines, sweep_lines_alt
@@ -31,6 +32,7 @@ REPLACEMENTS = {"zero": "nothing (zero)", "mean": "its mean"}
 TEMPERATURES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0)
 
 
+@slot()
 def other_heads(trial: Trial, key: str) -> None:
     """Compare the router's heads with others at the same k, and search the best on request."""
     st.subheader(
@@ -105,6 +107,7 @@ def _oracle(trial: Trial, ks: tuple[int, ...], key: str) -> OracleChoice | None:
     return best
 
 
+@slot()
 def sweep(trial: Trial, key: str) -> None:
     """Draw the classes' probabilities at every k, and what would have been enough."""
     st.subheader(

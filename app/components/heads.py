@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.components import operating_point
+from app.layout import slot
 from budgetformer.config import ModelConfig
 from budgetformer.figures.budgets import budget_bars, budget_bars_alt, plain
 from budgetformer.figures.heads import MOST_HEADS_WITH_TEXT, head_grid, head_grid_alt
@@ -21,6 +22,7 @@ Head = tuple[int, int]
 """(layer, head), both from 0; screens add one."""
 
 
+@slot()
 def budgets_and_heads(
     config: ModelConfig, trace: Trace, key: str, picked: Head | None = None
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import errors, loaders, state
+from app.layout import slot
 from budgetformer.archive import FILES, pack
 from budgetformer.library import Deleted
 from budgetformer.model_facts import Facts
@@ -14,6 +15,7 @@ from budgetformer.model_facts import Facts
 DELETED, NOTICE, PROBLEM = "models_deleted", "models_notice", "models_problem"
 
 
+@slot()
 def notices() -> None:
     """Draw what the last action did, why it failed, and the way back from a deletion."""
     problem = st.session_state.pop(PROBLEM, None)

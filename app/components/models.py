@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app import errors, loaders, state
+from app.layout import slot
 from budgetformer.model_facts import measured_on
 
 if TYPE_CHECKING:
@@ -46,13 +47,14 @@ def pick_model(key: str, label: str = "Model", wanted: str | None = None) -> Che
         first = state.current_model(names) or default
     state.read_url(key, first)
     asked = st.session_state[key]
-    if asked not in names:
-        errors.show(
-            "The model that was asked for is not here",
-            f"{asked}; showing {default} instead. It was deleted or renamed, or the link comes "
-            "from elsewhere.",
-        )
-        st.session_state[key] = default
+    with slot():
+        if asked not in names:
+            errors.show(
+                "The model that was asked for is not here",
+                f"{asked}; showing {default} instead. It was deleted or renamed, or the link comes "
+                "from elsewhere.",
+            )
+            st.session_state[key] = default
     with st.sidebar:
         name = st.selectbox(label, names, key=key, help=NAMES_HELP, persist_state="session")
     state.write_url(key, default)

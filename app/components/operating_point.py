@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import errors, loaders, state
 from app.components.prediction import percent
+from app.layout import slot
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.config import ModelConfig
 from budgetformer.efficiency import SavedSweep
@@ -16,6 +17,7 @@ from budgetformer.policies import Policy, capped
 NO_LIMIT = ""
 
 
+@slot()
 def read() -> None:
     """Take the limit from the page's address or the session; say so where it is none."""
     state.read_url(state.HEAD_LIMIT, NO_LIMIT)
@@ -53,6 +55,7 @@ def policy(config: ModelConfig) -> Policy | None:
     return None if most is None else capped(most, config.rounding)
 
 
+@slot()
 def notice(models: Sequence[Checkpoint], key: str) -> None:
     """Say that there is a limit, whom it reaches and what it was measured to do.
 

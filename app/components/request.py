@@ -8,11 +8,13 @@ from typing import TypeVar
 import streamlit as st
 
 from app import errors
+from app.layout import slot
 from budgetformer.progress import Progress
 
 Result = TypeVar("Result")
 
 
+@slot()
 def on_request(
     key: str, question: object, label: str, compute: Callable[[Progress], Result], help: str
 ) -> Result | None:

@@ -7,6 +7,7 @@ import html
 import streamlit as st
 
 from app import state
+from app.layout import slot
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.tokenizer import Encoding
 from budgetformer.trace import Trace
@@ -15,6 +16,7 @@ LAST_WORDS = 6
 MOST_NAMED = 5
 
 
+@slot()
 def notices(trace: Trace) -> None:
     """Say what was cut off and which words the vocabulary lacks."""
     for segment, text in enumerate(trace.texts):

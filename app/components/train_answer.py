@@ -10,6 +10,7 @@ import streamlit as st
 from app import jobs
 from app.components.prediction import percent
 from app.components.tables import table
+from app.layout import slot
 from budgetformer.control import read_wishes
 from budgetformer.figures.training import Curve, curves, curves_alt
 
@@ -17,6 +18,7 @@ LONGEST = 500
 MOST_CLASSES = 4
 
 
+@slot()
 def section(now: jobs.State) -> None:
     """Draw the text box and how the answer changed."""
     told = read_wishes(now.folder).texts

@@ -8,6 +8,7 @@ from app import errors, jobs, loaders, state
 from app.components import train_answer, train_curves, train_moment
 from app.components.tables import source
 from app.components.train_form import duration
+from app.layout import slot
 from budgetformer.control import read_wishes
 
 LOOK_S = 2.0
@@ -31,9 +32,10 @@ def section() -> None:
         return
     state.read_url(state.TRAIN_RUN, names[0])
     asked = st.session_state[state.TRAIN_RUN]
-    if asked not in names:
-        errors.show("This training is not here", f"{asked}; showing {names[0]} instead")
-        st.session_state[state.TRAIN_RUN] = names[0]
+    with slot():
+        if asked not in names:
+            errors.show("This training is not here", f"{asked}; showing {names[0]} instead")
+            st.session_state[state.TRAIN_RUN] = names[0]
     name = st.selectbox(
         "Training",
         names,
@@ -54,20 +56,23 @@ def _watch(name: str, was_alive: bool) -> None:
     with errors.panel("This part could not be drawn"):
         _where(now)
         _controls(now)
-        if now.status == "failed":
-            errors.show("This training has failed", now.reason)
-            with st.expander("All that it wrote"):
-                st.code(now.log, language=None, wrap_lines=True)
+        with slot():
+            if now.status == "failed":
+                errors.show("This training has failed", now.reason)
+                with st.expander("All that it wrote"):
+                    st.code(now.log, language=None, wrap_lines=True)
         st.space("small")
         train_answer.section(now)
-        if now.history.steps:
-            st.space("small")
-            train_curves.section(now.history)
+        with slot():
+            if now.history.steps:
+                st.space("small")
+                train_curves.section(now.history)
         if now.history.steps or now.history.epochs:
             st.space("small")
             train_moment.section(now)
 
 
+@slot()
 def _where(now: jobs.State) -> None:
     """Say what it does, how far it is, and how much is left."""
     history = now.history
@@ -117,6 +122,7 @@ def _detail(now: jobs.State) -> str:
     }[now.status]
 
 
+@slot()
 def _controls(now: jobs.State) -> None:
     """Draw the buttons; each tells the training something, and the next look shows the effect."""
     per_epoch = int((now.history.start or {}).get("steps_per_epoch", 0))

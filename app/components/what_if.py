@@ -9,6 +9,7 @@ from app.components import experiments, forced, forcing, operating_point
 from app.components.forced import Trial
 from app.components.prediction import flop_text, percent, signed_points
 from app.components.tables import table
+from app.layout import slot
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.cost import flops
 from budgetformer.trace import Trace
@@ -60,6 +61,7 @@ def _dense(trial: Trial, key: str) -> None:
         experiments.ablation(trial, key)
 
 
+@slot()
 def _result(trial: Trial, key: str) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.subheader(

@@ -9,6 +9,7 @@ import streamlit as st
 from app import computed
 from app.components import operating_point, wording
 from app.components.request import on_request
+from app.layout import slot
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.counterfactuals import Counterfactual, Counterfactuals
 from budgetformer.trace import Trace
@@ -24,6 +25,7 @@ LIMIT = 128
 TABLE_HEIGHT = 320
 
 
+@slot()
 def small_changes(model: Checkpoint, trace: Trace, segment: int, key: str) -> None:
     """Offer to run the text's neighbours, and list them by what they do to the budget."""
     from budgetformer.counterfactuals import counterfactuals

@@ -11,6 +11,7 @@ from app import computed
 from app.components import operating_point, why_edits, wording
 from app.components.request import on_request
 from app.components.words import signed
+from app.layout import slot
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.rewording import Rewording
 from budgetformer.trace import Trace
@@ -36,6 +37,7 @@ def searches(model: Checkpoint, trace: Trace, segment: int, key: str) -> None:
         _search(model, trace, segment, dearest_wording, "Find them", f"{key}_dearest")
 
 
+@slot()
 def _search(
     model: Checkpoint,
     trace: Trace,

@@ -10,6 +10,7 @@ from app import computed
 from app.components import operating_point, words
 from app.components.request import on_request
 from app.components.why_target import digits, name
+from app.layout import slot
 from budgetformer.attribution import Attribution
 from budgetformer.attribution_heads import HeadAttribution
 from budgetformer.attribution_targets import Target
@@ -27,6 +28,7 @@ from budgetformer.trace import Trace
 PLAIN_CHART = {"displayModeBar": False}
 
 
+@slot()
 def explanation(
     model: Checkpoint, trace: Trace, target: Target, method: str, key: str
 ) -> Attribution | None:
