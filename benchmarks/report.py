@@ -39,7 +39,7 @@ def main() -> int:
     measured = {p.stem: json.loads(p.read_text()) for p in (DOCS / "measured").glob("*.json")}
     pages = {
         DOCS / "speed.md": speed_page(measured),
-        DOCS / "controls.md": controls_page(measured["controls"], measured["scaling"]),
+        DOCS / "controls.md": controls_page(measured["controls"]),
     }
     if "--check" in sys.argv:
         return int(any(path.read_text(encoding="utf-8") != text for path, text in pages.items()))
@@ -160,8 +160,8 @@ def shipped_cells(row: Json) -> list[str]:
     ]  # fmt: skip
 
 
-def controls_page(controls: Json, scaling: Json) -> str:
-    """Average each variant over its seeds; say what moves s."""
+def controls_page(controls: Json) -> str:
+    """Average each variant over its seeds."""
     model, n = controls["model"], controls["rows"][0]["n"]
     accuracy = controls["rows"][0]["accuracy"]
     noise = 196 * math.sqrt(accuracy * (1 - accuracy) / n)  # half of a 95 % interval, in points
@@ -177,14 +177,6 @@ def controls_page(controls: Json, scaling: Json) -> str:
             "compare the same texts, in points of accuracy at equal average heads.",
             "",
             variants(controls["rows"]),
-            "",
-            "## Do larger models get smaller budgets?",
-            "",
-            "The same shape and rows, and one number moved at a time. The losses are the paper's, with "
-            "its range of 0.1 to 0.9 for s, which leaves s free in between; the paper reports smaller "
-            "budgets for larger models.",
-            "",
-            variants(scaling["rows"]),
             "",
         ]
     )  # fmt: skip

@@ -3,9 +3,11 @@
 Every way below gives the masked form's answer; the shape decides which is the fastest:
 
 - every head for every example: ordinary attention, one product for many examples;
+- many short texts: head by head, each for the examples that run it, since the tokens to gather are
+  less than the weights;
 - one text, or long ones: example by example, so that heads and lengths may differ as they like;
-- many short texts: the examples with the same k together, since one of their products takes less
-  time than a call from Python.
+- else, few short texts: the examples with the same k together, since one of their products takes
+  less time than a call from Python.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ PIECE_BYTES = 2**20
 # Multiply-adds of one head's input projection from which a product of its own beats gathering its
 # weights beside those of other heads.
 OWN_PRODUCT = 700_000
+# Texts are short up to so many tokens, and many from so many numbers in one token of each on.
+SHORT = 64
+MANY = 4096
 
 
 class HeadWeights(NamedTuple):
@@ -58,6 +63,8 @@ def run_heads(
     key_mask = None if mask is None else mask[:, None, None, :]  # (B, 1, 1, T)
     if min(map(len, chosen)) == n_heads:
         return all_heads(x, key_mask, weights)
+    if x.shape[1] <= SHORT and len(x) * d_model >= MANY:
+        return _by_head(x, key_mask, chosen, weights, scaled)
     if len(x) == 1 or x.shape[1] * width * d_model >= OWN_PRODUCT:
         return _one_by_one(x, key_mask, chosen, weights, scaled)
     return _by_count(x, key_mask, chosen, weights, scaled)
@@ -102,6 +109,39 @@ def all_heads(
             heads = gated.flatten(2)
         outputs.append(F.linear(heads, out_weight, weights.out_bias))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+def _by_head(
+    x: Float[Tensor, "B T D"],
+    key_mask: Bool[Tensor, "B 1 1 T"] | None,
+    chosen: Sequence[Sequence[int]],
+    weights: HeadWeights,
+    scaled: bool,
+) -> Float[Tensor, "B T D"]:
+    """Head by head, each for all examples that run it; attention for all pairs of both at once."""
+    n_heads = len(weights.qkv)
+    examples = [
+        [row for row, heads in enumerate(chosen) if head in heads] for head in range(n_heads)
+    ]
+    groups = [
+        (head, torch.tensor(rows, device=x.device)) for head, rows in enumerate(examples) if rows
+    ]
+    rows = torch.cat([group for _, group in groups])  # (P,): the pairs' examples
+    qkv = torch.cat(
+        [
+            F.linear(x.index_select(0, group), weights.qkv[head], weights.qkv_bias[head])
+            for head, group in groups
+        ]
+    )  # (P, T, 3·d_head)
+    attended = attend(qkv.unsqueeze(1), None if key_mask is None else key_mask[rows], x.dtype)
+    if scaled:
+        scale = torch.tensor([math.sqrt(n_heads / len(heads)) for heads in chosen], device=x.device)
+        attended = attended * scale[rows, None, None].to(x.dtype)
+    out = weights.out_bias.expand_as(x).clone()
+    parts = torch.split(attended, [len(group) for _, group in groups])
+    for (head, group), part in zip(groups, parts, strict=True):
+        out.index_add_(0, group, (part @ weights.out[head]).to(out.dtype))
+    return out
 
 
 def _one_by_one(

@@ -13,7 +13,17 @@ from budgetformer.executor import HeadWeights, all_heads, run_heads
 from budgetformer.policies import fixed_heads
 
 Make = Callable[..., BudgetFormer]
-WAYS = {"by count": 10**12, "one by one": 0}
+# What is set so that small cases take each way.
+WAYS = {
+    "by head": {"MANY": 0},
+    "by count": {"MANY": 10**12, "OWN_PRODUCT": 10**12},
+    "one by one": {"MANY": 10**12, "OWN_PRODUCT": 0},
+}
+
+
+def go(patch: pytest.MonkeyPatch, way: str) -> None:
+    for name, value in WAYS[way].items():
+        patch.setattr(executor, name, value)
 
 
 def random_weights(n_heads: int, d_head: int, d_model: int, seed: int = 0) -> HeadWeights:
@@ -89,7 +99,7 @@ def test_every_way_gives_the_masked_answer_and_gradient(
     way: str, piece: int, case: dict[str, object]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(executor, "OWN_PRODUCT", WAYS[way])
+        go(patch, way)
         patch.setattr(executor, "PIECE_TOKENS", piece)
         x = case["x"].clone().requires_grad_()  # type: ignore[attr-defined]
         got = run_heads(**{**case, "x": x})  # type: ignore[arg-type]
@@ -112,7 +122,7 @@ def test_gates_weigh_heads(case: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_weights_of_other_heads_are_not_read(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "OWN_PRODUCT", WAYS[way])
+    go(monkeypatch, way)
     heads = torch.tensor([[1, 0, 0, 0, 1], [0, 0, 1, 0, 1], [0, 0, 1, 0, 0]]).bool()
     weights = random_weights(5, 3, 7)
     x = torch.randn(3, 4, 7, generator=torch.Generator().manual_seed(1))
@@ -125,7 +135,7 @@ def test_weights_of_other_heads_are_not_read(way: str, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("way", WAYS)
 def test_weights_are_left_as_they_were(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "OWN_PRODUCT", WAYS[way])
+    go(monkeypatch, way)
     weights = random_weights(4, 2, 5)
     copies = [tensor.clone() for tensor in weights]
     x = torch.ones(3, 4, 5)
