@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from budgetformer.config import ModelConfig
 from budgetformer.cost import dense_flops, flops
+from budgetformer.measure import this_machine
 from budgetformer.timing import time_shape, twins
 
 BASE = ModelConfig(
@@ -39,7 +40,8 @@ def main() -> None:
     args = parser.parse_args()
     rows = [measure(axis, value, args.seconds) for axis, values in AXES.items() for value in values]
     if args.out:
-        args.out.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+        found = {"machine": asdict(this_machine()), "rows": rows}
+        args.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def measure(axis: str, value: int, seconds: float) -> dict[str, float | int | str]:

@@ -104,7 +104,7 @@ def speed_page(measured: Json) -> str:
             "",
             "## Shipped models on their own test texts",
             "",
-            f"Their own budgets, 32 texts of similar length at a time; goal: {goal} of the limit. "
+            f"Their own budgets, 32 texts of similar length at a time; goal: {goal} of the limit.",
             "",
             table(
                 "model | tokens | executed heads | speed-up | limit | of the limit",
@@ -123,7 +123,8 @@ def speed_page(measured: Json) -> str:
             "## A training step beside the dense twin's",
             "",
             f"Median of the ratios, batch by batch; goal: {step_goal} for the aligned objective. "
-            "The utility objective runs two passes a step.",
+            "The utility objective runs two passes a step. On "
+            f"{measured['training_step']['machine']['processor']}.",
             "",
             table(
                 "shape | dense ms | aligned | paper | utility",
@@ -138,7 +139,7 @@ def speed_page(measured: Json) -> str:
             "",
             "One number moves at a time around B = 1, T = 256, D = 256, H = 16, L = 2; a quarter "
             "of the heads runs. Dashed: closed-form FLOPs, scaled to the dense time at the "
-            "left end.",
+            f"left end. On {measured['growth']['machine']['processor']}.",
             "",
             "![Time against length, batch, width, heads and layers](growth.svg)",
             "",

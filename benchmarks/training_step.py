@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from budgetformer.config import Objective, TrainConfig
 from budgetformer.data import load_dataset
+from budgetformer.measure import this_machine
 from budgetformer.train import Run, Trainer
 
 GOAL = 1.10
@@ -47,7 +48,8 @@ def main() -> int:
     torch.set_num_threads(1)
     found = [compare(name, *SHAPES[name], args.steps) for name in SHAPES]
     if args.out:
-        args.out.write_text(json.dumps({"goal": GOAL, "rows": found}, indent=1) + "\n")
+        measured = {"machine": asdict(this_machine()), "goal": GOAL, "rows": found}
+        args.out.write_text(json.dumps(measured, indent=1) + "\n")
     return 0 if all(row["aligned_ratio"] <= GOAL for row in found) else 1
 
 
