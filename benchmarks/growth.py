@@ -8,14 +8,13 @@ Around one shape, one number moves at a time. Beside each measured time stands t
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from budgetformer.config import ModelConfig
+from budgetformer.config import ModelConfig, write_json
 from budgetformer.cost import dense_flops, flops
 from budgetformer.measure import this_machine
 from budgetformer.timing import time_shape, twins
@@ -41,7 +40,7 @@ def main() -> None:
     rows = [measure(axis, value, args.seconds) for axis, values in AXES.items() for value in values]
     if args.out:
         found = {"machine": asdict(this_machine()), "rows": rows}
-        args.out.write_text(json.dumps(found, indent=1) + "\n")
+        write_json(args.out, found)
 
 
 def measure(axis: str, value: int, seconds: float) -> dict[str, float | int | str]:

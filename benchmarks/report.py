@@ -66,9 +66,10 @@ def speed_page(measured: Json) -> str:
             "",
             f"On one thread of {machine['processor']}, torch {machine['torch']}, single "
             "precision, whole models from token ids to logits, router included. Skipping and dense "
-            "run in turn and medians are compared, while the other core was at work; the limit is "
-            "the ratio of closed-form FLOPs. `python -m budgetformer bench` measures the same on "
-            "your machine.",
+            "run in turn and medians are compared; the limit is the ratio of closed-form FLOPs. "
+            f"The load of the machine's {machine['cores']} cores was {machine['load']:.1f}, the "
+            "measurement included. `python -m budgetformer bench` measures the same on your "
+            "machine.",
             "",
             "## Random models of two layers, D_ff = 4D",
             "",

@@ -12,7 +12,6 @@ whose data set is not on this machine are left out.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from dataclasses import asdict
@@ -24,7 +23,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from budgetformer.checkpoint import METRICS, Checkpoint
-from budgetformer.config import read_json
+from budgetformer.config import read_json, write_json
 from budgetformer.data import Examples, load_dataset
 from budgetformer.evaluate import Records, evaluate
 from budgetformer.measure import spread, this_machine
@@ -62,7 +61,7 @@ def main() -> int:
         print(rows[-1], flush=True)
     if args.out:
         measured = {"machine": asdict(this_machine()), "goal": GOAL, "rows": rows}
-        args.out.write_text(json.dumps(measured, indent=1) + "\n")
+        write_json(args.out, measured)
     return 0 if all(row.get("fraction_of_limit", GOAL) >= GOAL for row in rows) else 1
 
 

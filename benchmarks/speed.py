@@ -10,7 +10,6 @@ head of eight 2.2 times as fast, half of the heads 1.28 times from 256 tokens.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import asdict
 from itertools import product
@@ -21,7 +20,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from budgetformer.config import ModelConfig, Norm
+from budgetformer.config import ModelConfig, Norm, write_json
 from budgetformer.measure import this_machine
 from budgetformer.model import BudgetFormer
 from budgetformer.timing import Timing, bench, medians_ms
@@ -125,7 +124,7 @@ def main() -> int:
         ]
     if args.out:
         found = {"machine": asdict(this_machine()), "rows": rows, "twins": twins}
-        args.out.write_text(json.dumps(found, indent=1) + "\n")
+        write_json(args.out, found)
     print(f"{len(missed)} of {len(rows) + 4 * len(twins)} cases miss their goal", *missed, sep="\n")
     return 1 if missed else 0
 

@@ -9,7 +9,6 @@ so it takes about twice as long. The steps are those of `train`, on the same bat
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -22,7 +21,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from budgetformer.config import Objective, TrainConfig
+from budgetformer.config import Objective, TrainConfig, write_json
 from budgetformer.data import load_dataset
 from budgetformer.measure import this_machine
 from budgetformer.train import Run, Trainer
@@ -49,7 +48,7 @@ def main() -> int:
     found = [compare(name, *SHAPES[name], args.steps) for name in SHAPES]
     if args.out:
         measured = {"machine": asdict(this_machine()), "goal": GOAL, "rows": found}
-        args.out.write_text(json.dumps(measured, indent=1) + "\n")
+        write_json(args.out, measured)
     return 0 if all(row["aligned_ratio"] <= GOAL for row in found) else 1
 
 
