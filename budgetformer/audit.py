@@ -6,14 +6,15 @@ weights it reads, and how many FLOPs its matrix products take. Nothing is set on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import flop_registry
 
 from budgetformer.checkpoint import Checkpoint
 from budgetformer.cost import flops
@@ -83,40 +84,43 @@ def audit(
     config = checkpoint.config
     encoding = checkpoint.tokenizer.encode(text, text_pair, config.max_len)
     batch = checkpoint.tokenizer.batch([encoding])
-    reads = _HeadReads(checkpoint.model)
-    with FlopCounterMode(display=False) as counter, reads:
+    with _Watch(checkpoint.model) as watch:
         output = checkpoint.model(*batch, policy=policy)
     masked = checkpoint.model(*batch, policy=policy, skip=False)
     chosen = [layer.selection.heads[0].nonzero().flatten().tolist() for layer in output.layers]
-    products = counter.get_flop_counts()["Global"]
     expected = flops(config, batch.ids.shape[1], [len(heads) for heads in chosen])
     return Audit(
         layers=tuple(
             LayerAudit(tuple(heads), tuple(sorted(seen)))
-            for heads, seen in zip(chosen, reads.heads, strict=True)
+            for heads, seen in zip(chosen, watch.heads, strict=True)
         ),
-        # This release counts nothing for the fused attention; a later one may.
-        counted_flops=sum(n for op, n in products.items() if "attention" not in str(op)),
+        counted_flops=watch.flops,
         expected_flops=expected.model - expected.attention_core,
         max_difference=float((output.logits - masked.logits).abs().max()),
     )
 
 
-class _HeadReads(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the heads whose query, key and value weights are read, layer by layer."""
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the heads whose query, key and value weights are read, layer by layer, and FLOPs."""
 
     def __init__(self, model: BudgetFormer) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.heads: list[set[int]] = [set() for _ in model.layers]
+        self.flops = 0
         self._layers: dict[int, tuple[int, int]] = {}  # storage -> (layer, elements a head)
         for index, layer in enumerate(model.layers):
             assert isinstance(layer, Layer)
             weight = layer.attention.qkv_weight
             self._layers[weight.untyped_storage().data_ptr()] = (index, weight[0].numel())
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # True imports torch's compiler, which takes longer than all that is watched.
+        return False
+
     def __torch_dispatch__(
         self,
-        func: Callable[..., Any],
+        func: OpOverload,
         types: Sequence[type],
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
@@ -128,7 +132,12 @@ class _HeadReads(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if found is not None:
                     layer, per_head = found
                     self.heads[layer].update(_heads(name, args, tensor, per_head))
-        return func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        # This release counts nothing for the fused attention; a later one may.
+        if func.overloadpacket in flop_registry and "attention" not in name:
+            self.flops += flop_registry[func.overloadpacket](*args, **kwargs, out_val=out)
+        return out
 
 
 def _heads(name: str, args: Sequence[Any], weight: Tensor, per_head: int) -> Sequence[int]:

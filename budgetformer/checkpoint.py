@@ -66,8 +66,7 @@ class Checkpoint:
         values = read_json(path / CONFIG)
         try:
             # Without memory and random numbers, before the weights are known to fit.
-            with torch.device("meta"):
-                model = BudgetFormer(from_dict(ModelConfig, values))
+            model = BudgetFormer.without_weights(from_dict(ModelConfig, values))
         except (ValueError, RuntimeError) as error:
             raise ValueError(f"{path / CONFIG}: {error}") from error
         load_weights(model, path / WEIGHTS)

@@ -6,12 +6,13 @@ M (B, T) the mask, True at real tokens. Source: arXiv 2604.22583.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from budgetformer.attention import BudgetedAttention
 from budgetformer.budget import Router, Routing, Selection, masked_mean
@@ -151,6 +152,21 @@ class Layer(nn.Module):
         return fed
 
 
+class _NoInitialisation(TorchFunctionMode):
+    """Leave new weights as they are; even on no device, drawing them loads torch's compiler."""
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call what torch was asked for, unless it fills a tensor with initial values."""
+        if getattr(function, "__module__", "") != "torch.nn.init":
+            return function(*args, **(kwargs or {}))
+
+
 class BudgetFormer(nn.Module):
     """Transformer encoder for text classification with a head budget for each input."""
 
@@ -167,6 +183,12 @@ class BudgetFormer(nn.Module):
         )
         self.dropout = nn.Dropout(config.dropout)
         self.classifier = nn.Linear(config.d_model, len(config.labels))
+
+    @classmethod
+    def without_weights(cls, config: ModelConfig) -> BudgetFormer:
+        """Create a model that takes no memory, for weights that are loaded into it later."""
+        with torch.device("meta"), _NoInitialisation():
+            return cls(config)
 
     @property
     def own_policy(self) -> Policy:

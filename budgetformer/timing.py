@@ -242,8 +242,7 @@ def time_texts(
 
 def dense_twin(model: BudgetFormer) -> BudgetFormer:
     """Return the model without its router, all heads running, on the same weights."""
-    with torch.device("meta"):
-        dense = BudgetFormer(replace(model.config, routed=False, fixed_heads=0))
+    dense = BudgetFormer.without_weights(replace(model.config, routed=False, fixed_heads=0))
     dense.load_state_dict(model.state_dict(), strict=False, assign=True)
     return dense.eval().requires_grad_(False)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from budgetformer.checkpoint import Checkpoint
@@ -43,8 +42,7 @@ def answer(model: BudgetFormer, tokenizer: Tokenizer, texts: tuple[str, ...]) ->
     if not texts:
         return {}
     # A second model that shares the weights: evaluation mode and frozen, the first stays as it is.
-    with torch.device("meta"):
-        twin = BudgetFormer(model.config)
+    twin = BudgetFormer.without_weights(model.config)
     twin.load_state_dict(model.state_dict(), assign=True)
     try:
         pair = texts[1] if len(texts) > 1 else None

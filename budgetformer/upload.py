@@ -243,8 +243,8 @@ def _plain_tokenizer() -> dict[str, Any]:
 
 def _check_weights(path: Path, config: ModelConfig) -> None:
     """Compare names, shapes and kinds of numbers before any weight is read."""
-    with torch.device("meta"):
-        shapes = {k: tuple(t.shape) for k, t in BudgetFormer(config).state_dict().items()}
+    weights = BudgetFormer.without_weights(config).state_dict()
+    shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     parameters = sum(math.prod(shape) for shape in shapes.values())
     if parameters > MOST_PARAMETERS:
         raise ValueError(

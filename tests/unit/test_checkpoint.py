@@ -187,6 +187,17 @@ def test_a_hub_name_without_a_network_is_one_line(tmp_path: Path) -> None:
     assert "'someone/some-model'" in result.stdout and "Hub" in result.stdout
 
 
+def test_loading_starts_no_compiler() -> None:
+    # It takes as long to import as torch itself, and drawing initial weights imports it.
+    code = (
+        "import sys\n"
+        "from budgetformer import Checkpoint\n"
+        "Checkpoint.from_pretrained('checkpoints/known-need')\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 def test_an_interrupted_save_leaves_the_old_files_whole(
     checkpoint: Checkpoint,
     saved: Path,
