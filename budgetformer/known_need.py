@@ -1,6 +1,6 @@
 """Texts whose need for heads is known: a data set made by a rule that anyone can check.
 
-A text is a walk past animals and plants with four number words in between:
+A text is a walk past animals and plants with five number words in between:
 
     fern two owl fox oak one hare pine …
 
@@ -8,11 +8,12 @@ A number word claims that there is an animal so many words further on: "two" poi
 at "hare". The text is "true" when every claim holds, and "false" when the claims of one number word
 all fail. One attention head can look a fixed number of words ahead from everywhere at once; to look
 two different distances ahead at once takes two heads, or one that does both less sharply. So the
-need of a text is the number of different number words in it: 1 or 4.
+need of a text is the number of different number words in it: 1 or 5.
 
 That is checked on the trained model that comes with this data: with one head it is right on the
-texts that need one and often wrong on those that need four, with each further head it gains on the
-latter only. Longer texts hide the claims too well for a small model to find the rule.
+texts that need one and often wrong on those that need five, with each further head it gains on the
+latter only. The rule takes many texts to learn: from 20,000 instead of 60,000 the model was right on
+88 % of the validation texts that need five, instead of 99 %.
 
 The number of animals in a text is drawn without regard to the label, so counting words does not
 help.
@@ -54,10 +55,10 @@ PLANTS = (
     "reed",
     "yew",
 )
-NEEDS = (1, 4)
-N_CLAIMS = 4
-LENGTHS = (12, 14)
-SIZES = {"train": 20_000, "validation": 1_000, "test": 4_000}
+NEEDS = (1, 5)
+N_CLAIMS = 5
+LENGTHS = (15, 17)
+SIZES = {"train": 60_000, "validation": 1_000, "test": 4_000}
 LABELS = ("false", "true")
 
 

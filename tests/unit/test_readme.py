@@ -69,8 +69,12 @@ def test_what_it_says_of_known_need_was_measured() -> None:
     path = ROOT / "checkpoints" / "known-need" / "adaptivity.json"
     found, words = json.loads(path.read_text(encoding="utf-8")), " ".join(README.split())
     assert f"ρ(s, need) = {found['need']['spearman_budget_need']['value']:.3f}" in words
-    for level in ("1", "4"):
+    for level in ("1", "5"):
         assert f"{100 * found['need']['executed_heads_frac'][level]:.1f} %" in words
+    with_five, own = found["need"]["accuracy_at_fixed_k"]["5"]["5"], found["need"]["accuracy"]["5"]
+    assert f"right on {100 * with_five:.0f} % of the second" in words
+    assert f"wants on {100 * own:.0f} %" in words
+    assert f"{100 * found['pays']['adaptive_minus_fixed']['value']:.1f} points over" in words
 
 
 def test_the_library_examples_run() -> None:
