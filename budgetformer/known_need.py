@@ -12,8 +12,8 @@ need of a text is the number of different number words in it: 1 or 5.
 
 That is checked on the trained model that comes with this data: with one head it is right on the
 texts that need one and often wrong on those that need five, with each further head it gains on the
-latter only. The rule takes many texts to learn: from 20,000 instead of 60,000 the model was right on
-88 % of the validation texts that need five, instead of 99 %.
+latter only. The rule takes many texts to learn: from 20,000 instead of 60,000 the model was right
+on 88 % of the validation texts that need five, instead of 99 %.
 
 The number of animals in a text is drawn without regard to the label, so counting words does not
 help.
