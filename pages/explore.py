@@ -50,7 +50,7 @@ st.markdown(
 )
 operating_point.read()
 model = models.pick_model(state.EXPLORE_MODEL)
-text, pair = examples.text_input(model.config.n_segments if model else 1)
+text, pair = examples.text_input(model)
 if model is None:
     st.stop()
 

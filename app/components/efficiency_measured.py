@@ -128,16 +128,17 @@ def _table(rows: list[tuple[str, Measured, bool]], grid: Grid) -> None:
         f"{' '.join(source(word) for word in sources)}, where estimated as load × rated power of "
         f"the processor. CO₂: {source('by formula')}, energy × carbon intensity.</p>"
     )
-    for name, found, here in rows:
-        busy = (
-            ""
-            if found.machine.quiet
-            else f" Other work ran meanwhile (load {found.machine.load:g})."
-        )
-        st.text(
-            f"{name}{', measured here' if here else ''}: {found.texts}, {found.mean_tokens:.0f} "
-            f"tokens on average; {found.machine}; {found.date}.{busy}"
-        )
+    with st.expander("Texts and machine of each", icon=":material/table_rows:"):
+        for name, found, here in rows:
+            busy = (
+                ""
+                if found.machine.quiet
+                else f" Other work ran meanwhile (load {found.machine.load:g})."
+            )
+            st.text(
+                f"{name}{', measured here' if here else ''}: {found.texts}, "
+                f"{found.mean_tokens:.0f} tokens on average; {found.machine}; {found.date}.{busy}"
+            )
 
 
 def _measure_here(model: Checkpoint, grid: Grid) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from app import state
 from app.layout import slot
+from budgetformer import known_need
+
+if TYPE_CHECKING:
+    from budgetformer.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,8 @@ class Example:
     look_for: str
     text: str
     text_pair: str = ""
+    data: str = ""
+    """The data set whose rule the text follows; such a model is shown no others."""
 
 
 EXAMPLES = (
@@ -114,20 +121,45 @@ EXAMPLES = (
         "The children are eating lunch in the garden.",
         "The children are not eating lunch in the garden.",
     ),
+    Example(
+        "One distance, true",
+        "Each “one” says: the next word is an animal. They all are. Looking one word ahead takes "
+        "one head: how many run?",
+        "clover one goat ivy one ant birch one crow yew elm one ant one owl",
+        data=known_need.NAME,
+    ),
+    Example(
+        "One distance, false",
+        "Six words after each “six” there should be an animal, and there is a plant. Still one "
+        "distance: is it still one head?",
+        "six six lynx six six six elm yew ant reed ash oak hare owl bear",
+        data=known_need.NAME,
+    ),
+    Example(
+        "Five distances, true",
+        "Five number words, five distances to look ahead at once, and an animal at the end of "
+        "each. How many heads run now? Take some out under What if.",
+        "six fern two five bear wolf bear three toad four goat moss oak bear goat",
+        data=known_need.NAME,
+    ),
+    Example(
+        "Five distances, false",
+        "“seven” points at “clover”, which is no animal; the other four are right. See Why: which "
+        "words does the answer hang on?",
+        "lynx seven birch three bear reed crow six clover ant birch yew four mole one toad hare",
+        data=known_need.NAME,
+    ),
 )
 
 
-def text_input(n_segments: int) -> tuple[str, str | None]:
+def text_input(model: Checkpoint | None) -> tuple[str, str | None]:
     """Draw the text box, or the two of a model that compares texts, and the examples.
 
     Returns:
         The text and the second text, None where the model reads one.
     """
-    examples = {
-        example.name: example
-        for example in EXAMPLES
-        if bool(example.text_pair) == (n_segments == 2)
-    }
+    n_segments = model.config.n_segments if model else 1
+    examples = {example.name: example for example in _examples(model, n_segments)}
     first = next(iter(examples.values()))
     text = text_area(
         "First text" if n_segments == 2 else "Your text", state.EXPLORE_TEXT, first.text
@@ -150,6 +182,14 @@ def text_input(n_segments: int) -> tuple[str, str | None]:
         if shown:
             st.caption(f"**What to look for.** {shown.look_for}")
     return text, pair
+
+
+def _examples(model: Checkpoint | None, n_segments: int) -> list[Example]:
+    """Return those for the rule that the model has learned, or else those for any reader."""
+    training = model.metrics.get("training") if model else None
+    data = training.get("data") if isinstance(training, dict) else None
+    fitting = [e for e in EXAMPLES if bool(e.text_pair) == (n_segments == 2)]
+    return [e for e in fitting if e.data == data] or [e for e in fitting if not e.data]
 
 
 def text_area(label: str, key: str, default: str) -> str:

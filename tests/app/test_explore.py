@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from budgetformer.known_need import ANIMALS, NUMBERS, need
 from tests.app.explore import (
     MODEL_KEY,
     PAIR_KEY,
@@ -82,7 +83,7 @@ def test_every_example_gives_a_result_and_says_what_to_look_for() -> None:
     from app.components.examples import EXAMPLES
 
     at = open_page()
-    names = [e.name for e in EXAMPLES if not e.text_pair]
+    names = [e.name for e in EXAMPLES if not e.text_pair and not e.data]
     assert len(names) == 10
     for example in EXAMPLES[:10]:
         at.button_group("explore_example").set_value(example.name).run()
@@ -90,6 +91,23 @@ def test_every_example_gives_a_result_and_says_what_to_look_for() -> None:
         assert at.text_area(TEXT_KEY).value == example.text
         assert any(example.look_for in c.value for c in at.caption)
         assert_result(at)
+
+
+def test_a_model_with_a_rule_is_shown_texts_that_follow_it() -> None:
+    from app.components.examples import EXAMPLES
+
+    at = open_page(model="known-need")
+    own = [example for example in EXAMPLES if example.data == "known-need"]
+    assert at.button_group("explore_example").options == [example.name for example in own]
+    for example in own:
+        words = example.text.split()
+        # The rule, read off as a person would: so many words after a number word is an animal.
+        claims = {words[i + NUMBERS.index(w) + 1] for i, w in enumerate(words) if w in NUMBERS}
+        at.button_group("explore_example").set_value(example.name).run()
+        assert f"Answer of known-need{str(claims <= set(ANIMALS)).lower()}" in seen(at)
+        needs_five = example.name.startswith("Five")
+        assert need(example.text) == (5 if needs_five else 1)
+        assert ("7 of 8" if needs_five else "1 of 8") in seen(at)
 
 
 def test_typing_unmarks_the_example() -> None:
